@@ -57,13 +57,10 @@ def _scores(private: PrivateModel, request: SummaryRequest) -> Mechanism:
 
 
 def _cells(private: PrivateModel, request: SummaryRequest) -> Mechanism:
-    """Noisy counts of public cells (T33); pure where delta is zero."""
-    from pymc_private.summaries.cells import CellMechanism
-    from pymc_private.summaries.noise import largest_mu
+    """Noisy counts of public cells (T33), by whichever noise is less; pure where delta is zero."""
+    from pymc_private.summaries.cells import cell_mechanism
 
-    if request.delta == 0:
-        return CellMechanism(private, epsilon=request.epsilon, n=request.n)
-    return CellMechanism(private, largest_mu(request.epsilon, request.delta), n=request.n)
+    return cell_mechanism(private, request.epsilon, request.delta, n=request.n)
 
 
 def _sums(private: PrivateModel, request: SummaryRequest) -> Mechanism:

@@ -12,7 +12,7 @@ import pymc_private as pmp
 from pymc_private.errors import DomainError, PymcPrivateError, Unsupported
 from pymc_private.samplers.randomness import SystemRandomness
 from pymc_private.summaries.cell_probabilities import CellProbabilities
-from pymc_private.summaries.cells import CellMechanism
+from pymc_private.summaries.cells import CellMechanism, cell_mechanism
 from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise
 from pymc_private.summaries.prior_model import prior_model
 
@@ -239,6 +239,17 @@ def test_delta_zero_has_whole_noise_and_a_pure_promise():
     found = np.array([cells.release(records, noise)["counts"][0] - exact for _ in range(500)])
     assert found.std() == pytest.approx(cells.sd, rel=0.2)
     assert cells.noisy_cells(cells.release(records, noise)).variance == cells.sd**2
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "pure"), [(1.0, 1e-6, True), (1.0, 0, True), (0.1, 0.02, False)]
+)
+def test_a_budget_takes_whichever_noise_is_less(epsilon, delta, pure):
+    cells = cell_mechanism(model_of(private_mixture), epsilon, delta, edges=[-1.0, 0.0, 1.0])
+    other = CellMechanism(model_of(private_mixture), epsilon=epsilon, edges=[0.0])
+    assert cells.guarantee.epsilon(delta) <= epsilon
+    assert math.isfinite(cells.guarantee.pure_epsilon) == pure
+    assert (cells.sd >= other.sd) == pure  # planted fault: the noise that is more
 
 
 # ---- likelihood and model ------------------------------------------------------------------------

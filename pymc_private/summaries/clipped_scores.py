@@ -317,7 +317,7 @@ def orthonormal_frame(directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def score_center(scores: np.ndarray, mass: np.ndarray, bound: float) -> np.ndarray:
     """The centers c with E[psi] = 0: shape (m, N), for scores (m, N, Q) with mass (N, Q).
 
-    A two-valued outcome has p = P(second) and d = v_1 - v_0. With
+    A two-valued outcome (T32) has p = P(second) and d = v_1 - v_0. With
     t = min(1, C / (|d| max(p, 1 - p))), psi = (y - p) t d has mean zero, the likelier value is not
     clipped, and c = v_0 + p t d if p <= 1/2, else v_1 - (1 - p) t d.
     """

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -53,6 +53,7 @@ from pymc_private.summaries.protocol import (
 from pymc_private.summaries.reference import Reference
 from pymc_private.summaries.score_bounds import joint_bounds, pilot_bound
 from pymc_private.summaries.score_likelihood import Curvature, PooledLikelihood, pooled_likelihood
+from pymc_private.summaries.score_model import HasDensity, score_potential
 from pymc_private.summaries.symmetric import floor_eigenvalues, shrink
 
 ROUNDS = 10
@@ -281,8 +282,9 @@ class ScoreMechanism:
         return pooled.center, np.linalg.inv(pooled.precision + self.prior.precision)
 
     def potential(self, released: Mapping[str, np.ndarray], parameters: Mapping[str, Any]) -> Any:
-        """The log-likelihood as a PyTensor scalar of the natural parameters."""
-        raise NotImplementedError
+        """The log-likelihood as a PyTensor scalar of the natural parameters, checked."""
+        law = cast(HasDensity, self.law)
+        return score_potential(self.pooled(released), law, self.start(released), parameters)
 
     def pooled(self, released: Mapping[str, np.ndarray]) -> PooledLikelihood:
         """The constants of the likelihood, computed once for each release."""

@@ -143,7 +143,7 @@ def summarize(
 
     References
     ----------
-    Dong, Roth and Su (2022); theory T30-T36.
+    Dong, Roth and Su (2022); theory T30-T33, T35, T36.
     """
     _refuse_keywords(declaration)
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)

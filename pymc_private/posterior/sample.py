@@ -230,7 +230,7 @@ def resolve_plan(
     strict: bool,
 ) -> Plan:
     """The plan to draw: the one given, or one made of a private model or a model."""
-    _refuse_summary_plan(what)
+    _refuse_what_is_not_drawn(what)
     if isinstance(what, Plan | PrivateModel) and declaration:
         raise DomainError(
             "the declaration was made already",
@@ -242,14 +242,6 @@ def resolve_plan(
         _refuse_other_numbers(what, draws, epsilon, delta)
         _refuse_other_sampler(what, sampler, strict)
         return what
-    if isinstance(what, int | np.integer):
-        raise DomainError(
-            "the first argument is what to draw from, not a number of draws",
-            got=f"sample({what})",
-            allowed="a Plan, a PrivateModel, a model, or nothing in the context of a model",
-            do=f"did you mean sample(plan), of a plan made with draws={what}? Each draw costs: "
-            "see calibrate",
-        )
     if draws is None:
         raise DomainError("how many draws?", got="draws=None", allowed="draws=1, 2, ...")
     private = what if isinstance(what, PrivateModel) else privatize(what, **declaration)
@@ -267,8 +259,8 @@ def resolve_plan(
     )
 
 
-def _refuse_summary_plan(what: Any) -> None:
-    """Refuse the plan of a noisy summary, which is not drawn."""
+def _refuse_what_is_not_drawn(what: Any) -> None:
+    """Refuse the plan of a noisy summary, and a number of draws in its place."""
     if isinstance(what, SummaryPlan):
         raise DomainError(
             "this is a plan for a noisy summary, not for draws; nothing was charged",
@@ -276,6 +268,14 @@ def _refuse_summary_plan(what: Any) -> None:
             allowed="a Plan, a PrivateModel or a model",
             do="pmp.summarize(plan, ledger=...), then pm.sample() of its model; or "
             "calibrate(private, ..., release='draws')",
+        )
+    if isinstance(what, int | np.integer):
+        raise DomainError(
+            "the first argument is what to draw from, not a number of draws",
+            got=f"sample({what})",
+            allowed="a Plan, a PrivateModel, a model, or nothing in the context of a model",
+            do=f"did you mean sample(plan), of a plan made with draws={what}? Each draw costs: "
+            "see calibrate",
         )
 
 

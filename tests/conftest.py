@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import json
 import os
+from collections import defaultdict
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 # One BLAS thread, no window, and a mode that interprets: a cold numba cache costs 50 s a graph.
@@ -44,19 +46,28 @@ def pytest_collection_modifyitems(items) -> None:
     """Make audits of the cases that `thin` leaves out of the fast suite.
 
     Of crossed parametrizations it keeps a Latin square: each value of one with some of the other.
+    A case that is named alone is run.
     """
+    tests: dict[object, list[pytest.Function]] = defaultdict(list)
     for item in items:
-        for mark in item.iter_markers("thin"):
-            if sum(case_indices(item)) % mark.args[0]:
-                item.add_marker(pytest.mark.audit)
+        if item.get_closest_marker("thin"):
+            tests[item.parent, item.originalname].append(item)
+    for cases in tests.values():
+        one_in = cases[0].get_closest_marker("thin").args[0]
+        for case, places in zip(cases, places_of(cases), strict=True):
+            if sum(places) % one_in:
+                case.add_marker(pytest.mark.audit)
 
 
-def case_indices(item) -> list[int]:
-    """Place of an item in each of its parametrizations."""
-    given = dict(item.callspec.indices)
-    names = [mark.args[0] for mark in item.iter_markers("parametrize")]
-    names = [n.split(",")[0].strip() if isinstance(n, str) else n[0] for n in names]
-    return [given[name] for name in names]
+def places_of(cases: list) -> list[tuple[int, ...]]:
+    """Places of the cases of a test in each of its parametrizations."""
+    marks = {}
+    for mark in cases[0].iter_markers("parametrize"):
+        names = mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0]
+        marks[names[0].strip()] = len(list(mark.args[1]))
+    sizes = [marks[name] for name in cases[0].callspec.params if name in marks]
+    places = list(product(*map(range, sizes)))  # pytest varies the last one first
+    return places if len(places) == len(cases) else [(i,) for i in range(len(cases))]
 
 
 def read_c_files_once() -> None:

@@ -188,6 +188,13 @@ def test_terms_are_bounded_and_of_single_rows_to_the_bit():
         assert np.array_equal(part, terms[rows], equal_nan=True)
 
 
+def test_terms_without_weights_would_be_noticed(monkeypatch):
+    moments, _, _ = mechanism()
+    monkeypatch.setattr(moments, "_weights", lambda whitened: np.ones(len(whitened)))
+    far = skewed_data(500) | {"x": np.full(500, 1e3)}
+    assert np.linalg.norm(moments.terms(far), axis=1).max() > moments.bound
+
+
 def test_simplexes_balls_and_whole_numbers_stay_in_their_domains():
     rng = np.random.default_rng(2)
     ball = source("b", Ball(1.5, (1.0, 0.0)), (2,))

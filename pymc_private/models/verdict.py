@@ -64,6 +64,11 @@ def verdict_of(share: float) -> str:
     return "weak" if share >= WEAK_SHARE else "prior"
 
 
+def share_text(share: float) -> str:
+    """A share in percent, with a decimal place near 100%."""
+    return f"{share:.0%}" if share < 0.99 else f"{min(share, 0.9999):.2%}"
+
+
 def relative_width(share: float) -> float:
     """Posterior width in prior widths, from the share of the variance that is removed."""
     return math.sqrt(max(1.0 - share, 0.0))

@@ -26,6 +26,7 @@ from pymc_private.models.verdict import (
     free_coordinates,
     prior_quantiles,
     relative_width,
+    share_text,
     variance_removed,
     verdict_of,
 )
@@ -306,9 +307,10 @@ def plan_summary(plan: Plan) -> Iterator[str]:
 def _describe_summary(plan: Plan) -> Iterator[str]:
     """What a summary of the same budget would tell, and why draws were chosen if it was weighed."""
     if plan.of_summary > max(0.0 if math.isnan(plan.information) else plan.information, 0.0):
+        removed = f"about {share_text(plan.of_summary)} of the prior variance"
         yield (
-            f"one noisy summary instead (release='summary') would remove about "
-            f"{plan.of_summary:.0%} of the prior variance, and its model is sampled for free"
+            f"one noisy summary instead (release='summary') would remove {removed}, and its model "
+            "is sampled for free"
         )
     if plan.reason:
         yield plan.reason

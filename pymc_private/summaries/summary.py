@@ -15,6 +15,7 @@ import numpy as np
 
 from pymc_private.errors import DomainError, Incompatible, NotInformative
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.verdict import share_text
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release import citations, display, storage
@@ -320,8 +321,8 @@ def verdict_sentence(facts: Mapping[str, Any]) -> str:
     if not facts.get("verdict"):
         return "not known beforehand"
     return (
-        f"{facts['verdict']}: was expected to remove {facts['share']:.0%} of the prior variance of "
-        "a parameter"
+        f"{facts['verdict']}: was expected to remove {share_text(facts['share'])} of the prior "
+        "variance of a parameter"
     )
 
 

@@ -19,7 +19,7 @@ from pymc_private.models.private_model import (
     has_declared_factors,
     moved_sources,
 )
-from pymc_private.models.verdict import relative_width, variance_removed, verdict_of
+from pymc_private.models.verdict import relative_width, share_text, variance_removed, verdict_of
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release.allowed import dump_json
@@ -288,7 +288,7 @@ def _verdict_lines(plan: SummaryPlan) -> Iterator[str]:
     if not plan.verdict:
         yield "no verdict: what the summary will tell is not known"
         return
-    removed = f"{plan.information:.0%} of the prior variance of a parameter"
+    removed = f"{share_text(plan.information)} of the prior variance of a parameter"
     left = f"its posterior is {relative_width(plan.information):.2f} times as wide as its prior"
     if plan.whole == plan.whole and plan.whole > 0:
         full = variance_removed(plan.whole, plan.mechanism.parameters.size)

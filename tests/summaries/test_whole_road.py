@@ -1,0 +1,137 @@
+"""Every kind of summary by the same road: plan, rehearsal, charge, model, file."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_private as pmp
+
+N = 400
+
+
+def regression(n: int, seed: int = 0) -> tuple[pm.Model, dict[str, Any]]:
+    """A logistic regression on one covariate."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-0.5 - x))).astype(int)
+    with pm.Model(coords={"person": range(n)}) as model:
+        a, b = pm.Normal("a", 0, 1), pm.Normal("b", 0, 1)
+        pm.Deterministic("odds", pm.math.exp(b))
+        pm.Bernoulli("y", logit_p=a + b * pm.Data("x", x, dims="person"), observed=y, dims="person")
+    return model, {"x": (-1, 1)}
+
+
+def coin(n: int, seed: int = 0) -> tuple[pm.Model, dict[str, Any]]:
+    """A coin with a conjugate prior."""
+    y = (np.random.default_rng(seed).random(n) < 0.3).astype(int)
+    with pm.Model(coords={"person": range(n)}) as model:
+        pm.Bernoulli("y", pm.Beta("p", 2, 2), observed=y, dims="person")
+    return model, {}
+
+
+ROADS = {"scores": regression, "cells": regression, "sums": coin}
+
+
+def declared(method: str, n: int = N, seed: int = 0, **words: Any) -> pmp.PrivateModel:
+    model, domain = ROADS[method](n, seed)
+    return pmp.privatize(model, records="person", domain=domain, **words)
+
+
+QUICK = {("scores", "substitute"), ("cells", "add_remove"), ("sums", "substitute")}
+
+
+def cases() -> list[Any]:
+    """Each kind under each relation; one of each kind in the fast suite."""
+    return [
+        pytest.param(*one, marks=() if one in QUICK else pytest.mark.audit)
+        for one in itertools.product(ROADS, ("substitute", "add_remove"))
+    ]
+
+
+@pytest.mark.parametrize(("method", "neighbors"), cases())
+def test_a_summary_is_planned_released_modeled_and_loaded(method, neighbors, tmp_path):
+    private = declared(method, neighbors=neighbors)
+    plan = pmp.calibrate(private, epsilon=2, delta=1e-6, release="summary", method=method, n=(
+        N if neighbors == "add_remove" else None
+    ))  # fmt: skip
+    ledger = pmp.Ledger(epsilon=2, delta=1e-5, neighbors=neighbors)
+    summary = pmp.summarize(
+        plan, ledger=ledger, save=tmp_path / "s.nc", progressbar=False, accept=True
+    )
+    assert len(ledger.entries) == 1
+    assert summary.guarantee.epsilon(1e-6) <= 2
+    model = summary.model()
+    names = {rv.name for rv in private.base.free_RVs}
+    assert {rv.name for rv in model.free_RVs} == names
+    assert "person" not in model.coords
+    assert np.isfinite(model.compile_logp()(model.initial_point()))
+    center, covariance = plan.mechanism.start(summary.released)
+    found = plan.mechanism.parameters.natural(center[None])
+    assert all(np.isfinite(values).all() for values in found.values())
+    assert (np.linalg.eigvalsh(covariance) > 0).all()
+    loaded = pmp.load(tmp_path / "s.nc")
+    assert loaded == summary
+    again = loaded.model(declared(method, seed=5, neighbors=neighbors), accept=True)
+    point = model.initial_point()
+    assert again.compile_logp()(point) == pytest.approx(model.compile_logp()(point), rel=1e-9)
+    if neighbors == "add_remove":
+        assert plan.n is None
+        assert summary.facts["n"] is None
+        assert str(N) not in repr(summary) + plan.summary().replace(f"{N} records", "")
+
+
+@pytest.mark.parametrize("method", ROADS)
+def test_plans_do_not_depend_on_the_data_nor_on_a_protected_number(method):
+    words = {"epsilon": 2, "delta": 1e-6, "release": "summary", "method": method, "n": N}
+    one, two = (
+        pmp.calibrate(declared(method, n, seed, neighbors="add_remove"), **words)
+        for n, seed in ((N, 0), (N + 7, 1))
+    )
+    assert one.fingerprint == two.fingerprint
+    assert one.summary() == two.summary()
+    assert one.mechanism.facts == two.mechanism.facts
+
+
+def test_cells_alone_are_pure():
+    plan = pmp.calibrate(declared("cells"), epsilon=1, release="summary")
+    assert plan.method == "cells"
+    assert plan.guarantee.pure_epsilon <= 1
+    assert "delta=0" in plan.summary()
+    with pytest.raises(pmp.DomainError, match="Gaussian noise"):
+        pmp.calibrate(declared("scores"), epsilon=1, release="summary", method="scores")
+
+
+def flat() -> pmp.PrivateModel:
+    with pm.Model(coords={"person": range(N)}) as model:
+        pm.Bernoulli("y", logit_p=pm.Flat("a"), observed=np.ones(N, int), dims="person")
+    return pmp.privatize(model, records="person")
+
+
+def many() -> pmp.PrivateModel:
+    with pm.Model(coords={"person": range(N), "k": range(5)}) as model:
+        mu = pm.Normal("mu", 0, 1, dims="k")
+        pm.StudentT("y", 4, mu, 1.0, observed=np.zeros((N, 5)), dims=("person", "k"))
+    return pmp.privatize(model, records="person", domain={"y": (-3, 3)})
+
+
+@pytest.mark.parametrize(
+    ("make", "text"), [(flat, "improper"), (many, "no summary fits")], ids=["flat", "five"]
+)
+def test_models_without_a_summary_are_refused_with_reasons(make, text):
+    with pytest.raises((pmp.DomainError, pmp.Unsupported), match=text) as caught:
+        pmp.calibrate(make(), epsilon=1, delta=1e-6, release="summary")
+    assert caught.value.do
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("method", ROADS)
+def test_simulated_intervals_hold(method):
+    plan = pmp.calibrate(declared(method), epsilon=1, delta=1e-6, release="summary", method=method)
+    found = plan.coverage(simulations=150, progressbar=False)
+    assert not found.falls_short
+    assert found.failed == 0

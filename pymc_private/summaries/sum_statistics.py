@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
@@ -24,16 +23,16 @@ from pymc_private.certificates.conjugate_families import ConjugateModel
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import SUBSTITUTE
-from pymc_private.summaries.batched import BatchedFunction
 from pymc_private.summaries.cell_likelihood import (
     NoisyCells,
     cell_log_likelihood,
     symbolic_cell_log_likelihood,
 )
 from pymc_private.summaries.noise import CHUNK, NoiseScale, split_mu
-from pymc_private.summaries.sum_moments import MOMENTS, clipped_moments
+from pymc_private.summaries.sum_moments import MOMENTS, NUMPY, clipped_moments, mean_slope
 
 LEVELS = ("categorical", "multinomial")
+CONTINUOUS = ("exponential", "normal")
 Law = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Mean (S, k) and covariance (S, k, k) of k sums, and slopes of the mean by the d entries of the
 parameter (S, k, d), at S values of it."""
@@ -42,15 +41,11 @@ LEAST_COUNT_SHARE = 0.02
 
 
 class SumStatistic(Protocol):
-    """What is released of the records of a conjugate model.
+    """What is released of the records of a conjugate model."""
 
-    Attributes
-    ----------
-    name : str
-        The parameter.
-    """
-
-    name: str
+    @property
+    def name(self) -> str:
+        """Name of the parameter."""
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -77,6 +72,12 @@ class SumStatistic(Protocol):
     @property
     def widths(self) -> np.ndarray:
         """Range of what one record adds to each sum, shape (k,)."""
+
+    def narrowed(self) -> Iterator[Any]:
+        """The same sums of numbers clipped to narrower bounds."""
+
+    def as_released(self, released: Mapping[str, np.ndarray]) -> Any:
+        """With the public numbers of a release."""
 
     def count(self, released: Mapping[str, np.ndarray]) -> float:
         """The number of records, or a public estimate of it."""
@@ -125,7 +126,7 @@ class NumberSums:
     likelihood : str
     constants : dict
     low, high : array
-        Bounds of a record's entries, of the record's shape.
+        Bounds to which a record's entries are clipped, of the record's shape.
     parameter_shape : tuple of int
         () where all entries have one parameter, else the record's shape.
     scale : NoiseScale
@@ -242,6 +243,8 @@ class NumberSums:
         found = {
             "sums": self.width * noise.total(self._terms(values), self.bound, False, mu),
             "sums_sd": self.sd,
+            "low": self.low,
+            "high": self.high,
         }
         if count_mu is not None:
             ones = (np.ones((len(chunk), 1)) for chunk in _chunks(values))
@@ -253,32 +256,58 @@ class NumberSums:
         for chunk in _chunks(values):
             centered = np.clip(chunk.astype(float), self.low, self.high) - self._center
             flat = centered.reshape(len(chunk), -1)
-            sums = flat.sum(axis=1, keepdims=True) if self.parameter_shape == () else flat
+            sums = _row_sums(flat) if self.parameter_shape == () else flat
             yield sums / np.where(self.width > 0.0, self.width, 1.0)
 
-    def moments(self, parameter: Variable) -> tuple[Variable, Variable]:
-        """Mean of y - c and variance of y, for each sum: both (k,)."""
-        wide = parameter + np.zeros(self.low.shape)
-        mean, variance = clipped_moments(self.likelihood, self.constants, wide, self.low, self.high)
-        mean, variance = pt.flatten(mean - self._center), pt.flatten(variance)
-        if self.parameter_shape == ():
-            return pt.sum(mean, keepdims=True), pt.sum(variance, keepdims=True)
-        return mean, variance
+    def moments(self, xp: Any, parameter: Any) -> tuple[Any, Any]:
+        """Mean of y - c and variance of y, for each sum, along the last axis."""
+        mean, variance = clipped_moments(
+            xp, self.likelihood, self.constants, self._wide(parameter), self.low, self.high
+        )
+        return self._summed(xp, mean - self._center), self._summed(xp, variance)
 
-    @cached_property
-    def _numeric(self) -> BatchedFunction:
-        """Both moments, and slopes of the mean, at many values of the parameter."""
-        parameter = pt.TensorType("float64", shape=self.parameter_shape)(name=self.name)
-        mean, variance = self.moments(parameter)
-        # Each sum has its own entry of the parameter, or the one sum has the one.
-        slopes = pytensor.grad(pt.sum(mean), parameter)
-        return BatchedFunction([parameter], [mean, variance, slopes])
+    def _wide(self, parameter: Any) -> Any:
+        """One parameter for each entry of a record."""
+        if self.parameter_shape == ():
+            parameter = parameter[(..., *(None,) * self.low.ndim)]
+        return parameter + np.zeros(self.low.shape)
+
+    def _summed(self, xp: Any, entries: Any) -> Any:
+        """What entries of a record give for each sum."""
+        if self.low.ndim == 0:
+            return entries[..., None]
+        if self.parameter_shape != ():
+            return entries
+        return xp.sum(entries, axis=tuple(range(-self.low.ndim, 0)))[..., None]
+
+    def narrowed(self) -> Iterator[NumberSums]:
+        """The same sums of numbers clipped to narrower bounds: less noise, and less information."""
+        width = self.high - self.low
+        whole = self.likelihood not in CONTINUOUS
+        for low_share, high_share in ((0.0, 0.25), (0.25, 0.0), (0.125, 0.125)):
+            low, high = self.low + low_share * width, self.high - high_share * width
+            if whole:
+                low, high = np.ceil(low), np.floor(high)
+            if np.all(low < high) and not np.all((low == self.low) & (high == self.high)):
+                yield replace(self, low=low, high=high)
+
+    def as_released(self, released: Mapping[str, np.ndarray]) -> NumberSums:
+        """With the bounds of a release."""
+        low, high = (
+            np.asarray(released[name], float).reshape(self.low.shape) for name in ("low", "high")
+        )
+        if np.array_equal(low, self.low) and np.array_equal(high, self.high):
+            return self
+        return replace(self, low=low, high=high)
 
     def law(self, values: np.ndarray, n: float) -> Law:
         """n m, and n v + s^2 with the noise of the number of records."""
-        mean, variance, slopes = self._numeric(values)
-        # Slopes that are the same everywhere have no axis of points.
-        slopes = np.broadcast_to(slopes, (len(values), *self.parameter_shape)).reshape(mean.shape)
+        with np.errstate(all="ignore"):
+            mean, variance = self.moments(NUMPY, values)
+            entries = mean_slope(
+                self.likelihood, self.constants, self._wide(values), self.low, self.high
+            )
+        slopes = self._summed(NUMPY, entries)  # each sum has its own entry, or the one sum the one
         noise = np.broadcast_to(self.sd, self.width.shape) ** 2
         shared = self.count_sd**2 * mean[:, :, None] * mean[:, None, :]
         each = np.eye(len(self.width))
@@ -287,15 +316,15 @@ class NumberSums:
 
     def log_likelihood(self, released: Mapping[str, np.ndarray], values: np.ndarray) -> np.ndarray:
         """In NumPy."""
-        mean, variance, _ = self._numeric(values)
         with np.errstate(all="ignore"):
+            mean, variance = self.moments(NUMPY, values)
             return np.asarray(self._log_normal(np, released, mean, variance))
 
     def symbolic_log_likelihood(
         self, released: Mapping[str, np.ndarray], parameter: Variable
     ) -> Variable:
         """In PyTensor."""
-        return self._log_normal(pt, released, *self.moments(parameter))
+        return self._log_normal(pt, released, *self.moments(pt, parameter))
 
     def _log_normal(
         self, xp: Any, released: Mapping[str, np.ndarray], mean: Any, variance: Any
@@ -427,6 +456,14 @@ class LevelSums:
             covariance = covariance - total * values[:, :, None] * values[:, None, :]
         return total * values, covariance, np.broadcast_to(total * each, covariance.shape)
 
+    def narrowed(self) -> Iterator[LevelSums]:
+        """Counts have no narrower bounds."""
+        return iter(())
+
+    def as_released(self, released: Mapping[str, np.ndarray]) -> LevelSums:
+        """The same."""
+        return self
+
     def count(self, released: Mapping[str, np.ndarray]) -> float:
         """n, or an estimate of it from the noisy counts."""
         return float(self._cells(released).totals[0]) / self.trials
@@ -434,6 +471,14 @@ class LevelSums:
     def observed(self, released: Mapping[str, np.ndarray]) -> np.ndarray:
         """The noisy counts."""
         return np.asarray(released["counts"], dtype=float)
+
+
+def _row_sums(values: np.ndarray) -> np.ndarray:
+    """Sums of rows, shape (N, 1): column by column, in one order whatever the number of rows."""
+    total = np.zeros(len(values))
+    for column in values.T:
+        total = total + column
+    return total[:, None]
 
 
 def _chunks(values: np.ndarray) -> Iterator[np.ndarray]:

@@ -49,6 +49,10 @@ AGREEMENT, GRADIENT_AGREEMENT = 1e-9, 1e-4
 """Relative differences that are taken for rounding."""
 CHI2_WARNED, CHI2_REFUSED = 10.0, 25.0
 """Mean square of the standardized sums at the center beyond which the model does not fit."""
+MOST_BOUNDS = 20
+"""Steps from the domain inward, in search of bounds."""
+LOSS_FOR_WIDTH = 0.1
+"""Nats that may be lost for wider bounds."""
 FEW_EVENTS = 3.0
 """Least standard deviation of a noisy sum, in ranges of a record, at which it is near normal."""
 ROUGH_LIMIT = (
@@ -93,23 +97,42 @@ class SumMechanism:
         self.parameters = ParameterVector(private)
         self.n = private.n if private.neighbors == SUBSTITUTE else n or ASSUMED_N
         self._root = np.linalg.cholesky(self.parameters.covariance)
-        self._adapt()
+        self.information = self._choose_bounds()
         self.guarantee = Guarantee.gdp_of(
             mu, neighbors=private.neighbors, theorem=THEOREM, assumptions=private.claims
         )
         self.stages = self.statistic.stages
-        self.information = self._expected_information()
         self.facts: dict[str, Any] = {
             "method": self.method, **self.statistic.facts, "information": self.information,
         }  # fmt: skip
 
-    def _adapt(self) -> None:
-        """Split mu as the prior means suggest, where the number of records is protected."""
-        statistic = self.statistic
-        if isinstance(statistic, NumberSums) and statistic.n is None:
-            theta = self.parameters.draws(JUDGED_DRAWS, PRIOR_SEED)
-            means = statistic.law(self.parameters.natural(theta)[statistic.name], 1.0)[0]
-            self.statistic = statistic.adapted(means)
+    def _choose_bounds(self) -> float:
+        """Clip to the widest bounds that lose little of the information expected, and tell it.
+
+        Narrower bounds need less noise. They are sought from the domain inward, by public numbers
+        alone; wider ones are preferred, since records far out may say what the model does not.
+        """
+        statistic = self._adapted(self.statistic)
+        path = [(self._expected_information(statistic), statistic)]
+        while len(path) <= MOST_BOUNDS:
+            tried = [self._adapted(narrower) for narrower in path[-1][1].narrowed()]
+            found = [(self._expected_information(narrower), narrower) for narrower in tried]
+            best = max(found, key=lambda pair: pair[0], default=path[-1])
+            if best[0] <= path[-1][0]:
+                break
+            path.append(best)
+        enough = path[-1][0] - LOSS_FOR_WIDTH
+        information, self.statistic = next(pair for pair in path if pair[0] >= enough)
+        return information
+
+    def _adapted(self, statistic: SumStatistic) -> SumStatistic:
+        """With mu split as the prior means suggest, where the number of records is protected."""
+        if not isinstance(statistic, NumberSums) or statistic.n is not None:
+            return statistic
+        theta = self.parameters.draws(JUDGED_DRAWS, PRIOR_SEED)
+        return statistic.adapted(
+            statistic.law(self.parameters.natural(theta)[statistic.name], 1)[0]
+        )
 
     # ---- the release ---------------------------------------------------------------------------
     def release(
@@ -125,7 +148,7 @@ class SumMechanism:
     # ---- the likelihood ------------------------------------------------------------------------
     def log_likelihood(self, released: Mapping[str, np.ndarray]) -> LogLikelihood:
         """Log-likelihood of the noisy sums at unconstrained parameters: (S, p) to (S,)."""
-        statistic = self.statistic
+        statistic = self.statistic.as_released(released)
 
         def at(theta: np.ndarray) -> np.ndarray:
             natural = self.parameters.natural(np.atleast_2d(theta))
@@ -145,16 +168,18 @@ class SumMechanism:
             Value or gradient differ from `log_likelihood` at the center.
         """
         self._check_agreement(released)
-        return self.statistic.symbolic_log_likelihood(released, parameters[self.statistic.name])
+        statistic = self.statistic.as_released(released)
+        return statistic.symbolic_log_likelihood(released, parameters[statistic.name])
 
     def _check_agreement(self, released: Mapping[str, np.ndarray]) -> None:
         """Compare values, and the gradient with differences along posterior deviations."""
         theta, covariance = self.start(released)
         root = np.linalg.cholesky(covariance)
-        name, likelihood = self.statistic.name, self.log_likelihood(released)
+        statistic = self.statistic.as_released(released)
+        name, likelihood = statistic.name, self.log_likelihood(released)
         shape = self.private.shapes[name]
         parameter = pt.TensorType("float64", shape=shape)(name=name)
-        value = self.statistic.symbolic_log_likelihood(released, parameter)
+        value = statistic.symbolic_log_likelihood(released, parameter)
         function = BatchedFunction([parameter], [value, pytensor.grad(value, parameter)])
         found, slope = function(self.parameters.natural(theta[None])[name])
         steps = STEP * root.T
@@ -184,23 +209,30 @@ class SumMechanism:
             return np.where(np.isfinite(found), found, -np.inf)
 
         draws = self.parameters.draws(STARTS, PRIOR_SEED + 3)
-        count = self.statistic.count(released)
-        theta = self._climb(objective, draws[int(np.argmax(objective(draws)))], count)
-        root = self._posterior_root(theta, count)
+        statistic = self.statistic.as_released(released)
+        count = statistic.count(released)
+        theta = self._climb(objective, draws[int(np.argmax(objective(draws)))], statistic, count)
+        root = self._posterior_root(statistic, theta, count)
         return theta, root @ root.T
 
-    def _posterior_root(self, theta: np.ndarray, count: float) -> np.ndarray:
+    def _posterior_root(
+        self, statistic: SumStatistic, theta: np.ndarray, count: float
+    ) -> np.ndarray:
         """A root of the inverse of prior precision and information."""
-        precision = np.eye(len(theta)) + self._fisher(theta[None], count)[0]
+        precision = np.eye(len(theta)) + self._fisher(statistic, theta[None], count)[0]
         return np.asarray(self._root @ np.linalg.inv(np.linalg.cholesky(precision)).T)
 
     def _climb(
-        self, objective: Callable[[np.ndarray], np.ndarray], theta: np.ndarray, count: float
+        self,
+        objective: Callable[[np.ndarray], np.ndarray],
+        theta: np.ndarray,
+        statistic: SumStatistic,
+        count: float,
     ) -> np.ndarray:
         """The mode by steps of Fisher scoring, each halved until it climbs."""
         value = float(objective(theta[None])[0])
         for _ in range(MOST_STEPS):
-            root = self._posterior_root(theta, count)
+            root = self._posterior_root(statistic, theta, count)
             step = root @ slopes_along(objective, theta, root)
             tried = theta + step * (0.5 ** np.arange(12.0))[:, None]
             values = objective(tried)
@@ -210,33 +242,34 @@ class SumMechanism:
             theta, value = tried[best], float(values[best])
         return theta
 
-    def _fisher(self, theta: np.ndarray, count: float) -> np.ndarray:
+    def _fisher(self, statistic: SumStatistic, theta: np.ndarray, count: float) -> np.ndarray:
         """Information of the means of the sums in prior units, at points (S, p): (S, p, p)."""
         points, size = theta.shape
         steps = STEP * np.concatenate([self._root.T, -self._root.T])
         every = np.concatenate([theta, (theta[:, None] + steps).reshape(-1, size)])
-        natural = self.parameters.natural(every)[self.statistic.name]
-        _, covariance, by_natural = self.statistic.law(natural[:points], count)
+        natural = self.parameters.natural(every)[statistic.name]
+        _, covariance, by_natural = statistic.law(natural[:points], count)
         both = natural[points:].reshape(points, 2, size, -1)
         moves = (both[:, 0] - both[:, 1]) / (2.0 * STEP)
         slopes = np.nan_to_num(moves @ by_natural.transpose(0, 2, 1))
         known = np.linalg.solve(np.nan_to_num(covariance), slopes.transpose(0, 2, 1))
         return np.nan_to_num(slopes @ known)
 
-    def _expected_information(self) -> float:
+    def _expected_information(self, statistic: SumStatistic) -> float:
         """1/2 log det(I + information in prior units), averaged over the prior (nats)."""
         theta = self.parameters.draws(JUDGED_DRAWS, PRIOR_SEED)
-        spectrum = np.clip(np.linalg.eigvalsh(self._fisher(theta, self.n)), 0.0, None)
+        spectrum = np.clip(np.linalg.eigvalsh(self._fisher(statistic, theta, self.n)), 0.0, None)
         return float(0.5 * np.log1p(spectrum).sum(axis=1).mean())
 
     # ---- judgment ------------------------------------------------------------------------------
     def warnings(self, released: Mapping[str, np.ndarray]) -> Sequence[Caution]:
         """Reasons to distrust the noisy sums."""
+        statistic = self.statistic.as_released(released)
         theta = self.start(released)[0]
-        natural = self.parameters.natural(theta[None])[self.statistic.name]
-        law = self.statistic.law(natural, self.statistic.count(released))
+        natural = self.parameters.natural(theta[None])[statistic.name]
+        law = statistic.law(natural, statistic.count(released))
         sd = np.sqrt(np.diag(law[1][0]))
-        value = float((((self.statistic.observed(released) - law[0][0]) / sd) ** 2).mean())
+        value = float((((statistic.observed(released) - law[0][0]) / sd) ** 2).mean())
         found = []
         if value > CHI2_WARNED:
             text = (
@@ -244,7 +277,7 @@ class SumMechanism:
                 "deviations from what the model expects: it does not fit"
             )
             found.append(Caution(text, refuse=value > CHI2_REFUSED))
-        if np.any(sd < FEW_EVENTS * self.statistic.widths):
+        if np.any(sd < FEW_EVENTS * statistic.widths):
             found.append(Caution(ROUGH_LIMIT))
         return [*found, *_count_cautions(released)]
 

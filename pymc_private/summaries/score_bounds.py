@@ -9,7 +9,7 @@ of covariance S, counts as noise too: log det of
 
     W P0 W + H (J + (s^2 + tau^2 tr(S) / 2) I + tau^2 S / 2)^-1 H.
 
-*Among pairs within a third of a nat of the best, the largest K and then the largest C are taken*:
+*Among pairs within 0.3 of the best, the largest K and then the largest C are taken*:
 weights and clipping change what is estimated where the model is wrong, and no simulation from the
 model shows that.
 """
@@ -30,7 +30,7 @@ SCORE_QUANTILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 CURVATURE_QUANTILES = (0.5, 0.7, 0.85, 0.95, 1.0)
 """Quantiles of |B|_F that it tries as K."""
 PILOT_LOSS, JOINT_LOSS = 1.0, 0.3
-"""Information (nats, twice) that a larger bound may cost."""
+"""Log determinant (twice the nats of information) that a larger bound may cost."""
 
 NoiseSd = Callable[[float], float]
 """Standard deviation of the noise for a bound."""

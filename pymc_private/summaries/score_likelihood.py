@@ -211,19 +211,24 @@ class Curvature:
 
 
 @dataclass(frozen=True, eq=False)
-class NodeReference:
-    """Rows with n times their weights, and the law of the outcome at theta^ on them."""
+class _RoundMeans:
+    """Means of all rounds at theta^ (T p,), their derivatives (T p, p), and the outcomes' law."""
 
-    rows: Rows
-    weights: np.ndarray
+    mean: np.ndarray
+    slope: np.ndarray
     at: PointLaw
 
-
-def node_reference(
-    law: RecordLaw, theta: np.ndarray, rows: Rows, weights: np.ndarray
-) -> NodeReference:
-    """Rows of a reference at theta^."""
-    return NodeReference(rows, weights, point_law(law, theta, rows))
+    @classmethod
+    def of(
+        cls, law: RecordLaw, center: np.ndarray, rows: Rows, weights: np.ndarray,
+        prepared: Sequence[ClippedRows],
+    ) -> _RoundMeans:  # fmt: skip
+        """Means on the rows of a reference, which the scores are prepared for."""
+        at = point_law(law, center, rows)
+        found = [score_mean(clipped, at, weights) for clipped in prepared]
+        return cls(
+            np.concatenate([m.mean for m in found]), np.concatenate([m.slope for m in found]), at
+        )
 
 
 def pooled_likelihood(
@@ -249,48 +254,32 @@ def pooled_likelihood(
     law_error : float
         r; 0 where the law of the covariates is public.
     """
-    wide = node_reference(law, center, *large)
-    narrow = node_reference(law, center, *small)
-    prepared = [release.score.at(narrow.rows) for release in releases]
-    wide_means = [score_mean(r.clipped, wide.at, wide.weights) for r in releases]
-    narrow_means = [score_mean(c, narrow.at, narrow.weights) for c in prepared]
-    mean = np.concatenate([m.mean for m in wide_means])
-    slope = np.concatenate([m.slope for m in wide_means])
+    prepared = [r.score.at(small[0]) for r in releases]
+    wide = _RoundMeans.of(law, center, *large, [r.clipped for r in releases])
+    narrow = _RoundMeans.of(law, center, *small, prepared)
     terms = _node_vectors(prepared, narrow.at.values)
-    joint = _joint_covariance(terms, narrow)
-
-    geometry = _Geometry.of(releases, wide.weights, curvature)
-    full = np.eye(len(mean))
-    noise = np.repeat([release.sd**2 for release in releases], len(center))
-    curvature_noise, law_noise = geometry.noises(full, curvature.sd, law_error)
-    spread = geometry.spread @ (joint + _pilot_error(joint, len(center))) @ geometry.spread.T
-    # Both are quadratic in the means: averages over the posterior are sums over its directions.
-    around = np.column_stack([mean, slope @ np.linalg.cholesky(covariance)])
-    by_round = around.T.reshape(-1, len(releases), len(center))
+    mass = (narrow.at.mass * small[1][:, None]).ravel()
+    geometry = _Geometry.of(releases, large[1], curvature)
+    spread = geometry.outcome_covariance(terms, mass, float(small[1].sum()))
+    noise = np.repeat([r.sd**2 for r in releases], len(center))
     sigma = spread + np.diag(noise)
-    sigma += curvature_noise.covariance(by_round).sum(axis=0)
-    sigma += law_noise.covariance(by_round).sum(axis=0)
-
-    derivative = geometry.scaling @ slope
-    solved = np.linalg.solve(sigma, derivative)
-    precision = derivative.T @ solved
-    projection = matrix_power(precision, -0.5) @ solved.T
+    for part in geometry.noises(np.eye(len(noise)), curvature.sd, law_error):
+        sigma += _average_covariance(part, wide, covariance)
+    projection, precision = _least_squares(sigma, geometry.scaling @ wide.slope)
     curvature_noise, law_noise = geometry.noises(projection, curvature.sd, law_error)
     squares = ((terms @ (projection @ geometry.spread).T) ** 2).sum(axis=1)
-    values, base = _node_base(law, center, narrow)
-    shares = np.repeat(narrow.weights, values.shape[1])
-    reference_square = (narrow.at.mass * narrow.weights[:, None]).ravel() @ squares
-    columns = np.column_stack([terms, squares / max(reference_square, 1e-300)])
+    columns = np.column_stack([terms, squares / max(float(mass @ squares), 1e-300)])
+    values, base = _node_base(law, center, small[0], narrow.at.mass)
     return PooledLikelihood(
-        rows=narrow.rows,
+        rows=small[0],
         values=values,
         base=base,
-        node_terms=columns * shares[:, None],
-        correction=mean - np.concatenate([m.mean for m in narrow_means]),
-        slope=slope - np.concatenate([m.slope for m in narrow_means]),
+        node_terms=columns * np.repeat(small[1], values.shape[1])[:, None],
+        correction=wide.mean - narrow.mean,
+        slope=wide.slope - narrow.slope,
         center=center,
         projection=projection @ geometry.scaling,
-        observed=projection @ np.concatenate([release.value for release in releases]),
+        observed=projection @ np.concatenate([r.value for r in releases]),
         outcome_covariance=projection @ spread @ projection.T,
         noise_covariance=(projection * noise) @ projection.T,
         precision=precision,
@@ -327,6 +316,13 @@ class _Geometry:
             public_inverse,
         )
 
+    def outcome_covariance(self, terms: np.ndarray, mass: np.ndarray, n: float) -> np.ndarray:
+        """L V L' from psi of all rounds at nodes (NQ, T p) and the mass there, of sum n."""
+        p = self.roots.shape[1]
+        mean = mass @ terms
+        joint = (terms * mass[:, None]).T @ terms - np.outer(mean, mean) / n
+        return self.spread @ (joint + _pilot_error(joint, p)) @ self.spread.T
+
     def noises(
         self, projection: np.ndarray, curvature_sd: float, law_error: float
     ) -> tuple[RoundNoise, RoundNoise]:
@@ -343,6 +339,20 @@ class _Geometry:
         return of_curvature, of_law
 
 
+def _average_covariance(noise: RoundNoise, wide: _RoundMeans, covariance: np.ndarray) -> np.ndarray:
+    """Noise averaged over a normal posterior: quadratic in means, a sum over its directions."""
+    around = np.column_stack([wide.mean, wide.slope @ np.linalg.cholesky(covariance)])
+    p = len(covariance)
+    return noise.covariance(around.T.reshape(p + 1, -1, p)).sum(axis=0)
+
+
+def _least_squares(sigma: np.ndarray, derivative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """G = F^-1/2 B' Sigma^-1 and F = B' Sigma^-1 B."""
+    solved = np.linalg.solve(sigma, derivative)
+    precision = derivative.T @ solved
+    return matrix_power(precision, -0.5) @ solved.T, precision
+
+
 def _block_diagonal(blocks: np.ndarray) -> np.ndarray:
     rounds, p, _ = blocks.shape
     found = np.zeros((rounds, p, rounds, p))
@@ -354,13 +364,6 @@ def _node_vectors(prepared: Sequence[ClippedRows], values: np.ndarray) -> np.nda
     """psi of every round at every node, shape (N Q, T p)."""
     vectors = [clipped.vectors(values) for clipped in prepared]
     return np.concatenate([v.reshape(-1, v.shape[2]) for v in vectors], axis=1)
-
-
-def _joint_covariance(terms: np.ndarray, reference: NodeReference) -> np.ndarray:
-    """Second moments of all rounds' psi together, less m m' / n."""
-    mass = (reference.at.mass * reference.weights[:, None]).ravel()
-    mean = mass @ terms
-    return (terms * mass[:, None]).T @ terms - np.outer(mean, mean) / reference.weights.sum()
 
 
 def _pilot_error(joint: np.ndarray, p: int) -> np.ndarray:
@@ -375,17 +378,15 @@ def _pilot_error(joint: np.ndarray, p: int) -> np.ndarray:
 
 
 def _node_base(
-    law: RecordLaw, center: np.ndarray, reference: NodeReference
+    law: RecordLaw, center: np.ndarray, rows: Rows, mass: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Unclipped outcomes of the nodes at theta^ and log mass - log density.
 
     A node without mass takes the value of its row's heaviest node, where every density is finite.
     """
-    nodes = law.nodes(law.predictors(center, reference.rows), reference.rows)
-    mass = reference.at.mass
+    nodes = law.nodes(law.predictors(center, rows), rows)
     heaviest = np.take_along_axis(nodes.values, mass.argmax(axis=1)[:, None], axis=1)
     with np.errstate(all="ignore"):
-        logs = law.log_density(center[None], reference.rows, nodes.values)[0]
-        base = np.log(mass) - logs
+        base = np.log(mass) - law.log_density(center[None], rows, nodes.values)[0]
     usable = np.isfinite(base)
     return np.where(usable, nodes.values, heaviest), np.where(usable, base, NO_MASS)

@@ -1,6 +1,6 @@
 """Noisy scores: what the release reads, what the likelihood reads, and how right it is."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pymc as pm
@@ -12,7 +12,8 @@ from pymc_private.summaries.lattice import pack_symmetric
 from pymc_private.summaries.model_scores import score_mechanism
 from pymc_private.summaries.noise import NoiseScale, SimulatedNoise, largest_mu
 from pymc_private.summaries.reference import Reference
-from pymc_private.summaries.scores import ScoreMechanism, score_budget
+from pymc_private.summaries.score_budget import score_budget
+from pymc_private.summaries.scores import ScoreMechanism
 from tests.summaries.score_laws import Logistic, Normal, Poisson
 
 MU = largest_mu(1.0, 1e-6)
@@ -62,6 +63,9 @@ class SecondMoments:
 
     def moved(self, reference, noisy, sd, n):
         return reference
+
+    def refined(self, moved):
+        return self
 
 
 def mechanism(law=None, n=1500, mu=MU, **words):
@@ -254,7 +258,7 @@ def test_a_model_and_the_same_law_by_hand_give_one_likelihood():
     plan = score_mechanism(private, 1.0)
     released = plan.release({"x": x, "y": y}, SimulatedNoise(rng))
     by_hand = mechanism(n=300, mu=1.0)
-    by_hand.prior = plan.prior
+    by_hand.design = replace(by_hand.design, prior=plan.design.prior)
     points = plan.start(released)[0] + 0.1 * rng.normal(size=(5, 4))
     found = plan.log_likelihood(released)(points)
     np.testing.assert_allclose(found, by_hand.log_likelihood(released)(points), atol=1e-6)

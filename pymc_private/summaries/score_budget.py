@@ -1,0 +1,42 @@
+"""How the budget of noisy scores is split among their stages (T30, T36)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pymc_private.summaries.noise import split_mu
+
+ROUNDS = 10
+"""Rounds of pilot scores."""
+COUNT_SHARE, MOMENTS_SHARE, PILOT_SHARE, SCORE_SHARE, CURVATURE_SHARE = 0.02, 0.08, 0.34, 0.42, 0.16
+"""Shares of mu^2; the first is taken from all others."""
+
+
+@dataclass(frozen=True)
+class ScoreBudget:
+    """The mu of each stage; None for a stage that a model does not need."""
+
+    pilots: tuple[float, ...]
+    score: float
+    count: float | None = None
+    moments: float | None = None
+    curvature: float | None = None
+
+
+def score_budget(mu: float, counts_records: bool, covariates: bool) -> ScoreBudget:
+    """Split mu among the stages: the exact sum of their squares is at most mu^2 (T30)."""
+    rest = 1.0 - COUNT_SHARE if counts_records else 1.0
+    shares = {("pilot", k): rest * PILOT_SHARE / ROUNDS for k in range(ROUNDS)}
+    shares |= {("score", 0): rest * SCORE_SHARE}
+    if covariates:
+        shares |= {("moments", 0): rest * MOMENTS_SHARE, ("curvature", 0): rest * CURVATURE_SHARE}
+    if counts_records:
+        shares |= {("count", 0): COUNT_SHARE * sum(shares.values()) / rest}
+    parts = dict(zip(shares, split_mu(mu, tuple(shares.values())), strict=True))
+    return ScoreBudget(
+        pilots=tuple(parts["pilot", k] for k in range(ROUNDS)),
+        score=parts["score", 0],
+        count=parts.get(("count", 0)),
+        moments=parts.get(("moments", 0)),
+        curvature=parts.get(("curvature", 0)),
+    )

@@ -117,13 +117,12 @@ def _joined(node: Apply, inputs: list[Variable]) -> Variable | None:
     if isinstance(node.op, MakeVector):
         if node.outputs[0].type.dtype == "bool":
             return None
-        axis, parts = 0, [pt.expand_dims(pt.as_tensor(v), 0) for v in inputs]
-    elif isinstance(node.op, Join):
-        fixed = getattr(node.op, "axis", None)
-        axis = fixed if fixed is not None else _constant_axis(inputs[0])
-        parts = inputs if fixed is not None else inputs[1:]
-    else:
+        return join([pt.expand_dims(pt.as_tensor(v), 0) for v in inputs])
+    if not isinstance(node.op, Join):
         return None
+    fixed = getattr(node.op, "axis", None)  # PyTensor 2 has it as the first input
+    axis = fixed if fixed is not None else _constant_axis(inputs[0])
+    parts = inputs if fixed is not None else inputs[1:]
     return None if axis is None else join(parts, axis % parts[0].type.ndim)
 
 
@@ -222,7 +221,7 @@ def _incremented(node: Apply, inputs: list[Variable]) -> Variable | None:
             y = pt.expand_dims(y, axis)
         hits = np.zeros(length, dtype=bool)
         hits[position] = True
-        mask = mask & np.expand_dims(hits, [k for k in range(x.type.ndim) if k != axis])
+        mask = mask & hits.reshape([-1 if k == axis else 1 for k in range(x.type.ndim)])
         picked = np.atleast_1d(np.arange(length)[position])
         if y.type.shape[axis] not in (1, len(picked)):
             return None

@@ -66,8 +66,7 @@ class _ModelBuilder:
 
     def add_free(self, name: str, rv: Variable) -> None:
         """Add a free variable with its own value transform."""
-        made = self._copy(rv)
-        if made is None:
+        if self._copy(rv) is None:
             raise Unsupported(
                 f"the prior of '{name}' reads an array of the records",
                 got=name,
@@ -75,25 +74,25 @@ class _ModelBuilder:
                 do="write shapes and parameters of priors as numbers",
             )
         transform = self.private.base.rvs_to_transforms[rv]
-        registered = self.model.register_rv(
-            made, name, dims=self._dims(name), default_transform=None, transform=transform
+        dims = self._declared_dims(name)
+        self._share_public_data(rv)
+        self.swaps[rv] = self.model.register_rv(
+            self._copy(rv), name, dims=dims, default_transform=None, transform=transform
         )
-        self.swaps[rv] = registered
 
     def add_deterministic(self, name: str, variable: Variable) -> None:
         """Add a Deterministic, unless it reads a record or has an entry for each."""
         dims = self.private.base.named_vars_to_dims.get(name) or ()
-        if self.hidden_dims.intersection(dims):
+        trial = None if self.hidden_dims.intersection(dims) else self._copy(variable)
+        if trial is None or self._reads_rows(trial):
             return
-        made = self._copy(variable)
-        if made is None or self._reads_rows(made):
-            return
+        declared = self._declared_dims(name)
+        self._share_public_data(variable)
         with self.model:
-            self.swaps[variable] = pm.Deterministic(name, made, dims=self._dims(name))
+            self.swaps[variable] = pm.Deterministic(name, self._copy(variable), dims=declared)
 
     def _copy(self, variable: Variable) -> Variable | None:
         """The variable on what is new; None if it reads what is hidden."""
-        self._share_public_data(variable)
         try:
             made = rebuild([variable], self._with_leaves(variable), self._without_lengths)[0]
         except EVALUATION_ERRORS:
@@ -129,7 +128,7 @@ class _ModelBuilder:
         """Whether a graph holds an array with one entry per record, public or not."""
         return any(self.private.n in shape for shape in array_shapes([variable]))
 
-    def _dims(self, name: str) -> tuple[str | None, ...] | None:
+    def _declared_dims(self, name: str) -> tuple[str | None, ...] | None:
         """The dims of a variable, each declared in the new model when it is first used."""
         base = self.private.base
         dims = base.named_vars_to_dims.get(name)

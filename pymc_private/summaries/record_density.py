@@ -211,7 +211,7 @@ class RecordDensity:
     def _node_inputs(self, scalars: list[Variable]) -> list[Variable]:
         return [*scalars, *self._rows.values(), self._y]
 
-    def _per_node(self, scalars: list[Variable]) -> list[tuple[bool, ...]]:
+    def _per_node(self, scalars: list[Variable]) -> Sequence[tuple[bool, ...]]:
         return [ROW] * (len(scalars) + len(self._rows)) + [NODE]
 
     def _at_nodes(self, predictors: np.ndarray, rows: Rows, y: np.ndarray) -> list[np.ndarray]:

@@ -1,0 +1,128 @@
+"""The noise-aware model: the prior and one potential, and nothing of the records."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_private import Incompatible, privatize, trim
+from pymc_private.summaries.noise_aware_model import noise_aware_model
+from pymc_private.summaries.parameters import ParameterVector
+from pymc_private.summaries.prior_model import array_shapes
+
+N = 4099  # equals no other length, and no other array is as large
+MARK = 1.2345678987654321
+"""A data value to be found in pickles."""
+
+
+@dataclass
+class NoisyMean:
+    """A mechanism that released one number, a noisy mean of a parameter."""
+
+    parameters: ParameterVector
+    read: Any = None
+    facts: dict = field(default_factory=dict)
+
+    def potential(self, released, parameters):
+        noisy = -0.5 * (parameters["b"].sum() - released["mean"][0]) ** 2 / 0.01
+        return noisy if self.read is None else noisy + 0.0 * self.read.sum()
+
+    def start(self, released):
+        return np.zeros(self.parameters.size), np.eye(self.parameters.size)
+
+
+@pytest.fixture(scope="module")
+def private():
+    rng = np.random.default_rng(0)
+    table = rng.uniform(-1, 1, (N, 3))
+    table[7, 1] = MARK / 2
+    coords = {"row": [f"person {k}" for k in range(N)], "feature": list("abc"), "site": list("xy")}
+    with pm.Model(coords=coords) as model:
+        data = pm.Data("X", table, dims=("row", "feature"))
+        offset = pm.Data("offset", rng.normal(size=N), dims="row")
+        site = pm.Data("site_of", rng.integers(0, 2, N), dims="row")
+        width = pm.Data("width", np.array(2.0))
+        tau = pm.HalfNormal("tau", width)
+        z = pm.Normal("z", 0, 1, dims="site")
+        effect = pm.Deterministic("effect", tau * z, dims="site")
+        b = pm.Normal("b", 0, 1, shape=data.shape[1])
+        pm.Deterministic("total", b.sum() + effect.mean())
+        mean = pm.Deterministic("mean", data @ b + offset + effect[site], dims="row")
+        pm.Deterministic("grand_mean", mean.mean())
+        pm.Deterministic("offset_mean", tau * offset.mean())
+        pm.Deterministic("size", tau * data.shape[0])
+        pm.Normal("y", mean, 1, observed=rng.normal(size=N).clip(-4, 4), dims="row")
+    domain = {"X": (-1, 1), "site_of": {0, 1}, "y": (-5, 5)}
+    return privatize(model, records="row", domain=domain, public=["offset"])
+
+
+@pytest.fixture(scope="module")
+def model(private):
+    mechanism = NoisyMean(ParameterVector(private))
+    return noise_aware_model(private, mechanism, {"mean": np.array([0.7])})
+
+
+def test_names_dims_and_coords_stay_without_the_records(model):
+    assert [rv.name for rv in model.free_RVs] == ["tau", "z", "b"]
+    assert {v.name for v in model.deterministics} == {"effect", "total"}
+    assert dict(model.coords) == {"site": ("x", "y")}
+    assert model.named_vars_to_dims["effect"] == ("site",)
+    assert [v.name for v in model.data_vars] == ["width"]
+    assert not model.observed_RVs
+
+
+def test_no_array_of_the_records_is_in_it(private, model):
+    every = [*model.named_vars.values(), *model.rvs_to_values.values(), model.logp()]
+    sizes = [shape for shape in array_shapes(every) if N in shape]
+    assert not sizes
+    payload = cloudpickle.dumps(model)
+    assert len(payload) < 200_000
+    for secret in (np.float64(MARK / 2).tobytes(), b"person 17"):
+        assert secret not in payload
+        assert secret in cloudpickle.dumps(private.base)  # the search would find it
+    assert cloudpickle.loads(payload).free_RVs
+
+
+def test_it_has_the_density_of_the_prior_and_the_potential(model):
+    point = model.initial_point()
+    assert np.isclose(point["z"], 0.0).all()
+    assert np.isclose(point["tau_log__"], 0.0)
+    with pm.Model() as plain:
+        pm.HalfNormal("tau", 2.0)
+        pm.Normal("z", 0, 1, shape=2)
+        pm.Normal("b", 0, 1, shape=3)
+    expected = plain.compile_logp(mode="FAST_COMPILE")(point) - 0.5 * 0.7**2 / 0.01
+    assert np.isclose(model.compile_logp(mode="FAST_COMPILE")(point), expected)
+
+
+@pytest.mark.audit
+def test_nuts_samples_it(model):
+    with model:
+        drawn = pm.sample(
+            200, tune=300, chains=1, cores=1, random_seed=1, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    posterior = drawn.posterior
+    total = posterior["b"].values.sum(axis=-1)
+    assert abs(total.mean() - 0.7) < 0.05
+    assert total.std() < 0.2
+    assert {"effect", "total"} <= set(posterior.data_vars)
+
+
+def test_a_region_stays(private):
+    trimmed = trim(private, box={"b": (-0.5, 0.5)})
+    mechanism = NoisyMean(ParameterVector(trimmed))
+    made = noise_aware_model(trimmed, mechanism, {"mean": np.array([0.0])})
+    b = made.replace_rvs_by_values([made["b"]])[0]
+    far = {made.rvs_to_values[made["b"]]: np.array([50.0, -50.0, 0.0])}
+    assert abs(b.eval(far, mode="FAST_COMPILE")).max() <= 0.5
+
+
+def test_a_potential_that_reads_records_is_refused(private):
+    source = next(s for s in private.sources if s.name == "y")
+    mechanism = NoisyMean(ParameterVector(private), read=source.variable)
+    with pytest.raises(Incompatible, match="private data"):
+        noise_aware_model(private, mechanism, {"mean": np.array([0.0])})

@@ -7,6 +7,10 @@ moments then moves it towards the data. With a = (1, numbers, indicators of cate
 under the reference to a~, and w = min(1, K0 / |a~|^2), a record adds w a~ a~', a positive
 semidefinite matrix of norm at most K0 (T31). The noisy sum gives weighted means and covariances as
 ratios, so that the number of records is not needed; rows of the reference are moved to have them.
+A second sum around the moved reference (`CovariateMoments.refined`) is in its units: in a domain
+that is wide for the data, the noise of one sum exceeds what the data vary (with 4 correlated
+columns in a box four times too wide, n 2,000, epsilon 1, 90% intervals held .78 after one sum and
+.93 after two).
 """
 
 from __future__ import annotations
@@ -34,8 +38,10 @@ Rows = Mapping[str, np.ndarray]
 SOBOL_SEED = 20260101
 MOST_LEVELS = 12
 """Categories of more levels keep equal shares in the reference: too many numbers to release."""
-BOUND_QUANTILE = 0.8
-"""K0 is this quantile of |a~|^2 under the reference."""
+BOUND_QUANTILE, REFINED_QUANTILE = 0.8, 0.9
+"""K0 is this quantile of |a~|^2 under the reference; the second around a moved one."""
+MOMENT_SHARES = (0.35, 0.65)
+"""Shares of mu^2 of two noisy sums, the second around the reference that the first one moved."""
 LEAST_VARIANCE, LARGEST_VARIANCE = 0.01, 4.0
 """Variances of the moved reference, in units of those it had."""
 LEAST_SHARE = 0.05
@@ -335,6 +341,7 @@ class CovariateMoments:
         numbers: Sequence[_Numbers],
         indicators: Sequence[_Indicators],
         reference: Reference,
+        quantile: float = BOUND_QUANTILE,
     ) -> None:
         self._numbers, self._indicators = tuple(numbers), tuple(indicators)
         columns = self._columns(reference.rows)
@@ -346,10 +353,18 @@ class CovariateMoments:
         self._unwhitening = root[:, None] * vectors[:, kept].T
         squared = (self._whitened(columns) ** 2).sum(axis=1)
         order = np.argsort(squared)
-        reached = np.cumsum(reference.weights[order]) >= BOUND_QUANTILE
+        reached = np.cumsum(reference.weights[order]) >= quantile
         self.bound = float(squared[order][np.argmax(reached)])
         rank = int(kept.sum())
         self.size = rank * (rank + 1) // 2
+
+    def refined(self, moved: Reference) -> CovariateMoments:
+        """The same stage around a reference that was moved: for a second noisy sum.
+
+        Terms are in units of the moved reference, so that noise hides less of covariates that vary
+        little in a wide domain.
+        """
+        return CovariateMoments(self._numbers, self._indicators, moved, REFINED_QUANTILE)
 
     def terms(self, rows: Rows) -> np.ndarray:
         """What each record adds: packed matrices of norm at most `bound`, shape (c, size).

@@ -10,7 +10,12 @@ from pymc_private.errors import DomainError
 from pymc_private.models.data_variables import Source
 from pymc_private.models.domains import Ball, Categories, Counts, Interval, Simplex
 from pymc_private.summaries.noise import SimulatedNoise, chunks_of
-from pymc_private.summaries.reference import Reference, covariate_moments, reference_rows
+from pymc_private.summaries.reference import (
+    MOMENT_SHARES,
+    Reference,
+    covariate_moments,
+    reference_rows,
+)
 
 N = 6000
 
@@ -173,6 +178,27 @@ def test_at_a_usual_budget_the_reference_comes_nearer():
         found = [weighted_moments(moments, r.rows, r.weights)[0] for r in (large, moved)]
         distances.append(np.abs((found - expected) / np.sqrt(np.diag(spread))).max(axis=1))
     assert np.median(distances, axis=0)[0] > 3.0 * np.median(distances, axis=0)[1]
+
+
+def test_a_second_sum_resolves_covariates_that_vary_little_in_a_wide_domain():
+    narrow = source("X", Interval(-8, 8), (2,))
+    private, density = reader(narrow)
+    rng = np.random.default_rng(3)
+    data = {"x": np.zeros(2000), "X": rng.normal(size=(2000, 2)) @ [[0.3, 0.1], [0.1, 0.2]]}
+    expected = np.linalg.eigvalsh(np.cov(data["X"].T))
+    large = reference_rows(private, density, 128)
+    found = []
+    for seed in range(7):
+        first = covariate_moments(density, large)
+        once = first.moved(large, *noisy_sum(first, data, 0.067, seed=seed), 2000)
+        shares = [np.sqrt(share) * 0.067 for share in MOMENT_SHARES]
+        half = first.moved(large, *noisy_sum(first, data, shares[0], seed=seed), 2000)
+        second = first.refined(half)
+        twice = second.moved(half, *noisy_sum(second, data, shares[1], seed=seed), 2000)
+        found.append([np.cov(r.rows["X"].T, aweights=r.weights) for r in (once, twice)])
+    factors = np.linalg.eigvalsh(np.median(found, axis=0)) / expected
+    assert factors[0].max() > 2.0 * factors[1].max()
+    assert factors[1].max() < 3.0
 
 
 def test_terms_are_bounded_and_of_single_rows_to_the_bit():

@@ -28,6 +28,8 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.summaries.batched import BatchedFunction
 from pymc_private.summaries.prior_model import natural_variables, prior_model
 
+REGION_DRAWS = 1000
+"""Prior draws for mean and covariance where a region makes them a matter of rejection."""
 FAR_DRAW = 10.0
 """Robust standard deviations beyond which draws are pulled in for mean and covariance."""
 FARTHEST = 700.0
@@ -77,7 +79,8 @@ class ParameterVector:
             list(self._values.values()), [self._natural[name] for name in self.names]
         )
         self._forward = BatchedFunction(*_forward_graphs(self.model, self.names))
-        drawn = self._draw_values(PRIOR_DRAWS, PRIOR_SEED)
+        restricted = bool(private.region) or private.theta_l is not None
+        drawn = self._draw_values(REGION_DRAWS if restricted else PRIOR_DRAWS, PRIOR_SEED)
         self.value_shapes = {name: part.shape[1:] for name, part in drawn.items()}
         self._pool = self._join(drawn)
         self.slices: dict[str, slice] = {}

@@ -262,13 +262,11 @@ def pooled_likelihood(
     geometry = _Geometry.of(releases, large[1], curvature)
     spread = geometry.outcome_covariance(terms, mass, float(small[1].sum()))
     noise = np.repeat([r.sd**2 for r in releases], len(center))
-    sigma = spread + np.diag(noise)
-    for part in geometry.noises(np.eye(len(noise)), curvature.sd, law_error):
-        sigma += _average_covariance(part, wide, covariance)
+    parts = geometry.noises(np.eye(len(noise)), curvature.sd, law_error)
+    sigma = spread + np.diag(noise) + sum(_average_covariance(p, wide, covariance) for p in parts)
     projection, precision = _least_squares(sigma, geometry.scaling @ wide.slope)
     curvature_noise, law_noise = geometry.noises(projection, curvature.sd, law_error)
-    squares = ((terms @ (projection @ geometry.spread).T) ** 2).sum(axis=1)
-    columns = np.column_stack([terms, squares / max(float(mass @ squares), 1e-300)])
+    columns = np.column_stack([terms, _squares(terms @ (projection @ geometry.spread).T, mass)])
     values, base = _node_base(law, center, small[0], narrow.at.mass)
     return PooledLikelihood(
         rows=small[0],
@@ -337,6 +335,12 @@ class _Geometry:
         )
         of_law = RoundNoise(law_error, self.inverses[:-1], (blocks @ self.roots)[:-1], common=False)
         return of_curvature, of_law
+
+
+def _squares(vectors: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Squared norms in units of their mean."""
+    found = (vectors**2).sum(axis=1)
+    return found / max(float(mass @ found), 1e-300)
 
 
 def _average_covariance(noise: RoundNoise, wide: _RoundMeans, covariance: np.ndarray) -> np.ndarray:

@@ -1,0 +1,83 @@
+"""The choice of clipping bounds: what noise it is for, and who wins among near equals."""
+
+import numpy as np
+
+from pymc_private.summaries.clipped_scores import clip_rows, score_rows
+from pymc_private.summaries.score_bounds import (
+    JOINT_LOSS,
+    PILOT_LOSS,
+    joint_bounds,
+    pilot_bound,
+    weighted_quantile,
+)
+from tests.summaries.score_laws import Normal
+
+RNG = np.random.default_rng(3)
+N, P = 1000.0, 5
+ROWS = {"x": RNG.uniform(-1, 1, (64, 3))}
+WEIGHTS = np.full(64, N / 64)
+
+
+def setting():
+    law = Normal(np.zeros(P), np.ones(P))
+    scored = score_rows(law, np.array([0.1, 0.5, -0.5, 0.2, -0.3]), ROWS)
+    metric, root = scored.metric(WEIGHTS / N)
+    np.testing.assert_allclose(metric @ root, np.eye(P), atol=1e-10)
+    return scored.framed(metric), metric @ metric
+
+
+def test_in_its_metric_a_record_has_unit_information():
+    frame, _ = setting()
+    curvature, second = clip_rows(frame, 1e9).moments(WEIGHTS / N)
+    np.testing.assert_allclose(curvature, np.eye(P), atol=1e-9)
+    np.testing.assert_allclose(second, np.eye(P), atol=1e-9)
+
+
+def test_more_noise_asks_for_a_smaller_bound():
+    frame, prior = setting()
+    found = [
+        pilot_bound(frame, WEIGHTS, prior, lambda bound, mu=mu: 2 * bound / mu)
+        for mu in (0.01, 0.1, 1.0, 1e4)
+    ]
+    shares = [choice.quantile for choice in found]
+    assert shares == sorted(shares)
+    assert shares[0] < shares[-1] == 0.99
+    assert [c.log_det for c in found] == sorted(c.log_det for c in found)
+
+
+def test_the_largest_bounds_within_the_loss_are_taken():
+    frame, prior = setting()
+    spread = 0.02 * np.eye(P)
+
+    def noise(bound):
+        return 2 * bound / 0.15
+
+    def curvature_noise(bound):
+        return np.sqrt(2) * bound / 0.09
+
+    choice = joint_bounds(frame, WEIGHTS, prior, spread, noise, curvature_noise)
+
+    def log_det(bound, weight_bound):
+        curvature, second = clip_rows(frame, bound, weight_bound).moments(WEIGHTS)
+        tau = curvature_noise(weight_bound)
+        sd = noise(bound) ** 2 + tau**2 / 2 * np.trace(spread)
+        covariance = second + sd * np.eye(P) + tau**2 / 2 * spread
+        return np.linalg.slogdet(prior + curvature @ np.linalg.solve(covariance, curvature))[1]
+
+    np.testing.assert_allclose(log_det(choice.bound, choice.weight_bound), choice.log_det)
+    norms = np.quantile(frame.norms(), [0.1, 0.3, 0.5, 0.7, 0.9])
+    rivals = [log_det(c, k) for c in norms for k in np.geomspace(0.3, 3, 8) * choice.weight_bound]
+    assert choice.log_det > max(rivals) - JOINT_LOSS - 0.2  # rivals are not on the same grid
+    public = joint_bounds(frame, WEIGHTS, prior, spread, noise, None)
+    assert public.weight_bound == np.inf
+    assert public.log_det >= choice.log_det
+    exact = joint_bounds(frame, WEIGHTS, prior, spread, lambda _: 1e-9, lambda _: 1e-9)
+    assert (exact.quantile, exact.weight_quantile) == (1.0, 1.0)
+    assert PILOT_LOSS > JOINT_LOSS
+
+
+def test_weighted_quantiles():
+    values, weights = np.array([3.0, 1.0, 2.0]), np.array([0.5, 0.25, 0.25])
+    assert [weighted_quantile(values, weights, q) for q in (0.0, 0.25, 0.3, 0.5, 0.51, 1.0)] == [
+        1.0, 1.0, 2.0, 2.0, 3.0, 3.0,
+    ]  # fmt: skip

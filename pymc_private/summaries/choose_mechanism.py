@@ -132,6 +132,7 @@ def make_summary_plan(
         refused=tuple((name, _reason(error)) for name, error in refused.items()),
         whole=_whole_information(private, public, reference),
         guess=n,
+        reference=reference,
         claims=() if reference is None else (REFERENCE_CLAIM,),
     )
 

@@ -69,6 +69,8 @@ LEAST_CURVATURE = 0.05
 """Eigenvalues of H are at least this share of the mean eigenvalue of H_pub."""
 INFORMATION_DRAWS, INFORMATION_SEED = 12, 20260103
 """Prior draws over which the expected information is averaged."""
+MOST_OF_INFORMATION = 0.999
+"""A score has at most this share of the information of its records."""
 WARN_EIGENVALUE, REFUSE_EIGENVALUE = 4.0, 1.0
 """Least eigenvalue of H~ in units of tau."""
 WARN_DISTANCE, REFUSE_DISTANCE = 10.0, 25.0
@@ -175,14 +177,19 @@ class ScoreMechanism:
         return float(np.mean([self._information_at(theta) for theta in draws]))
 
     def _information_at(self, theta: np.ndarray) -> float:
-        """1/2 log det(I + S0 F), F the precision of pilots and final score taken at theta."""
+        """1/2 log det(I + S0 F), F the precision of pilots and final score taken at theta.
+
+        All of them are sums over the same records: their noise is independent, the sampling error
+        of the records, (n I)^-1 in units of the metric, is common and counts once.
+        """
         design, large = self.design, self.design.large
         scored, weights = score_rows(self.law, theta, large.rows), self.count * large.weights
         metric, _ = scored.metric(large.weights)
         frame = scored.framed(metric)
         prior = metric @ design.prior.precision @ metric
         sd = design.score_sd(design.scale, design.budget.pilots[0])
-        total = prior + ROUNDS * pilot_bound(frame, weights, prior, sd).precision
+        pilot = pilot_bound(frame, weights, prior, sd).precision
+        total = prior + ROUNDS * pilot
         final = joint_bounds(
             frame,
             weights,
@@ -191,7 +198,10 @@ class ScoreMechanism:
             design.score_sd(design.scale, design.budget.score),
             design.curvature_sd(design.scale),
         )
-        return 0.5 * float(final.log_det - np.linalg.slogdet(prior)[1])
+        parts = ROUNDS * _noise_precision(pilot, self.count)
+        parts = parts + _noise_precision(final.precision, self.count)
+        found = np.linalg.inv(np.linalg.inv(parts) + np.eye(len(prior)) / self.count)
+        return 0.5 * float(np.linalg.slogdet(prior + found)[1] - np.linalg.slogdet(prior)[1])
 
     def cautions(self) -> list[Caution]:
         """Reasons for doubt that are known before the charge."""
@@ -310,6 +320,13 @@ class ScoreMechanism:
         _, second = final.clipped.moments(float(released["count"]) * large.weights)
         noise = final.sd**2 * np.eye(len(second))
         return float(final.value @ np.linalg.solve(second + noise, final.value)) / len(second)
+
+
+def _noise_precision(precision: np.ndarray, count: float) -> np.ndarray:
+    """Precision of a score without the sampling error of the records, (n I)^-1 of its variance."""
+    values, vectors = np.linalg.eigh((precision + precision.T) / 2.0)
+    values = np.clip(values, 1e-12 * count, MOST_OF_INFORMATION * count)
+    return (vectors / (1.0 / values - 1.0 / count)) @ vectors.T
 
 
 def _weak_curvature(least: float) -> Caution:

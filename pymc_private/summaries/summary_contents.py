@@ -12,7 +12,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import h5py
 import numpy as np
 import xarray as xr
 
@@ -171,6 +170,8 @@ def summary_bytes(
 
 def holds_summary(content: bytes) -> bool:
     """Whether bytes are a file with the group of a summary."""
+    import h5py
+
     try:
         with h5py.File(io.BytesIO(content), "r") as file:
             return GROUP in file

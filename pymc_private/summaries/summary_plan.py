@@ -58,6 +58,8 @@ class SummaryPlan:
         A public guess of the number of records, where it is protected.
     reason : str
         Why a summary was chosen, where draws were weighed against it.
+    reference : mapping or table, optional
+        Public values of private covariates, by which it was planned.
     claims : tuple of str
         Assumptions of the plan itself, beside those of the declaration.
     structure : str
@@ -74,6 +76,7 @@ class SummaryPlan:
     whole: float = math.nan
     guess: int | None = None
     reason: str = ""
+    reference: Any = field(default=None, repr=False)
     claims: tuple[str, ...] = ()
     structure: str = ""
     _covered: list[Coverage] = field(default_factory=list, repr=False)
@@ -154,6 +157,7 @@ class SummaryPlan:
         draws: int = 1500,
         random_seed: int = 0,
         progressbar: bool = True,
+        reference: Any = None,
     ) -> Coverage:
         """Simulate the whole mechanism: how often its intervals hold the parameters. Free.
 
@@ -170,6 +174,9 @@ class SummaryPlan:
             Weighted draws of each posterior.
         random_seed : int
         progressbar : bool
+        reference : mapping of str to array, or pandas.DataFrame, optional
+            *Public* covariates of the simulated records; default: those of the plan, or uniform on
+            their domain. Another law than the plan's shows what it does where its own is wrong.
 
         Returns
         -------
@@ -184,6 +191,7 @@ class SummaryPlan:
             draws=draws,
             random_seed=random_seed,
             progressbar=progressbar,
+            reference=self.reference if reference is None else reference,
         )
         self._covered.append(found)
         return found

@@ -115,7 +115,7 @@ def flat() -> pmp.PrivateModel:
 def many() -> pmp.PrivateModel:
     with pm.Model(coords={"person": range(N), "k": range(5)}) as model:
         mu = pm.Normal("mu", 0, 1, dims="k")
-        pm.StudentT("y", 4, mu, 1.0, observed=np.zeros((N, 5)), dims=("person", "k"))
+        pm.StudentT("y", nu=4, mu=mu, sigma=1.0, observed=np.zeros((N, 5)), dims=("person", "k"))
     return pmp.privatize(model, records="person", domain={"y": (-3, 3)})
 
 

@@ -31,6 +31,7 @@ from pymc_private.ledger import Ledger
 from pymc_private.models.declare import constants
 from pymc_private.models.domains import Ball, Categories, Counts, Interval, Scale, Simplex
 from pymc_private.models.lint import LintReport, lint
+from pymc_private.models.marginalize import marginalize
 from pymc_private.models.metric import Metric
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.mollifiers import Box, Hull, LocalDraws, LocalSampler, Mollified, Window, mollify
@@ -132,6 +133,7 @@ __all__ = [
     "lint",
     "lipschitz_tail",
     "load",
+    "marginalize",
     "mean",
     "mollify",
     "noisy_counts",

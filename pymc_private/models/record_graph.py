@@ -480,8 +480,8 @@ def per_record_parameter_error(name: str, got: str) -> Unsupported:
         f"the parameter '{name}' has one entry per record",
         got=got,
         allowed="parameters shared by all records",
-        do="integrate it out of the likelihood (for example a mixture or an overdispersed "
-        "likelihood) so that only shared parameters are drawn",
+        do=f'model = pmp.marginalize(model, "{name}"), if it is normal or discrete; else integrate '
+        "it out of the likelihood (an overdispersed one) so that only shared parameters are drawn",
     )
 
 

@@ -1,0 +1,356 @@
+"""`marginalize`: latent variables of single records summed or integrated out of a model.
+
+A variable with one entry per record (an ability, a random effect, a class) cannot be released: each
+entry reads one record. Its sum or integral depends on the shared parameters alone, and is one
+term per record:
+
+    log sum_k w_k prod_j p(y_ij | a_k, theta),
+
+over all values of a discrete variable, or over the nodes of a Gauss-Hermite rule of a normal one.
+The nodes and weights depend on the parameters, not on the data, and the weights add up to one. So
+the result is an exact likelihood of another model, in which the normal variable is replaced by a
+discrete one with the same first 2 K - 1 moments: privacy does not rest on the accuracy of the rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.logprob.basic import conditional_logp
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.replace import graph_replace, vectorize_graph
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.shape import SpecifyShape
+
+from pymc_private.analysis.record_dependence import NONE, element_labels
+from pymc_private.analysis.traversal import rebuild_by_rule
+from pymc_private.errors import DomainError, NotCertified, Unsupported, suggest_arguments
+from pymc_private.models.compat import copy_model
+from pymc_private.models.distributions import distribution_class
+
+MOST_NODES = 1024
+"""Most combinations of values of all the variables that are summed over together."""
+DISCRETE = {
+    "BernoulliRV": pm.Bernoulli,
+    "BinomialRV": pm.Binomial,
+    "DiscreteUniformRV": pm.DiscreteUniform,
+}
+"""Discrete distributions whose values can be known to be few, and whose density PyMC gives."""
+MOST_VALUES = 64
+"""Most values of one discrete variable."""
+
+
+@suggest_arguments
+def marginalize(model: Any, *names: str, points: int = 21) -> pm.Model:
+    """Sum or integrate out variables with one entry per record; the model given is untouched.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    *names : str
+        Free variables with one entry per record: normal, or discrete with few values (Bernoulli,
+        Categorical, Binomial, DiscreteUniform). Together they are summed over all combinations.
+    points : int
+        Nodes of the Gauss-Hermite rule of a normal variable, 3 to 101. A record that tells much
+        about its own entry (many items) needs more.
+
+    Returns
+    -------
+    pymc.Model
+        A plain model of the other variables. What was observed given the variables is a data
+        variable of the same name and a potential ``<name>_marginal``, one term per record; its
+        domain is declared in `privatize`. Deterministics that read the variables are left out.
+
+    Raises
+    ------
+    DomainError
+        No such variable; `points` out of range.
+    Unsupported
+        A variable that is shared by records (its sum would couple them), that another variable's
+        prior reads, or of another distribution.
+
+    Notes
+    -----
+    By the rule a normal variable is replaced by a discrete one: the likelihood is exact for that
+    model, and so is what `certify` proves of it. A potential has no generator, so plans for such a
+    model have no verdict.
+
+    References
+    ----------
+    Bock and Aitkin (1981) for marginal item response models; Golub and Welsch (1969).
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_private as pmp
+    >>> with pm.Model(coords={"person": range(4), "item": range(3)}) as model:
+    ...     ability = pm.Normal("ability", 0, 1, dims="person")
+    ...     hard = pm.Normal("hard", 0, 1, dims="item")
+    ...     right = np.zeros((4, 3), int)
+    ...     _ = pm.Bernoulli("y", logit_p=ability[:, None] - hard, observed=right,
+    ...                      dims=("person", "item"))
+    >>> shared = pmp.marginalize(model, "ability")
+    >>> [variable.name for variable in shared.free_RVs]
+    ['hard']
+    >>> private = pmp.privatize(shared, records="person", domain={"y": {0, 1}})
+    """
+    _check_arguments(model, names, points)
+    copy, _ = copy_model(model)
+    latents = [copy[name] for name in names]
+    outcomes = [rv for rv in copy.observed_RVs if not set(latents).isdisjoint(ancestors([rv]))]
+    _refuse_shared(copy, latents)
+    _refuse_other_readers(copy, latents, outcomes)
+    values = {rv: _value_of(copy, rv) for rv in outcomes}
+    inputs = {rv: rv.type(name=rv.name) for rv in copy.free_RVs}
+    logps = conditional_logp({**inputs, **values}, warn_rvs=False)
+    for rv in outcomes:
+        _check_rows(logps[values[rv]], rv, inputs, latents, copy.eval_rv_shapes())
+    each = [_sum_of_row(logps[values[rv]]) for rv in outcomes]
+    nodes = [_nodes_of(rv, inputs[rv], points) for rv in latents]
+    whole = _summed(pt.add(*each) if len(each) > 1 else each[0], nodes)
+    back = {variable: rv for rv, variable in inputs.items() if rv not in latents}
+    (whole,) = graph_replace([whole], back, strict=False)
+    return _rebuilt(copy, latents, values, whole)
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The values over which one variable is summed.
+
+    Attributes
+    ----------
+    entry : Variable
+        The variable's stand-in in the graph of the outcomes.
+    values : sequence of Variable
+        Each of the shape of the variable.
+    log_weights : sequence of Variable
+        Of the same shape, or scalars.
+    """
+
+    entry: Variable
+    values: Sequence[Variable]
+    log_weights: Sequence[Variable]
+
+
+def _check_arguments(model: Any, names: Sequence[str], points: Any) -> None:
+    """Refuse what is no model, an unknown variable, or an impossible number of nodes."""
+    if not isinstance(model, pm.Model):
+        raise DomainError("marginalize takes a model", got=type(model).__name__, allowed="pm.Model")
+    free = [rv.name for rv in model.free_RVs]
+    unknown = [name for name in names if name not in free]
+    if unknown or not names:
+        raise DomainError(
+            "marginalize sums over free variables",
+            got=", ".join(map(str, unknown)) or "no name",
+            allowed=", ".join(free),
+        )
+    whole = isinstance(points, int | np.integer) and not isinstance(points, bool)
+    if not whole or not 3 <= points <= 101:
+        raise DomainError("points is a number of nodes", got=repr(points), allowed="3 to 101")
+
+
+def _refuse_shared(model: pm.Model, latents: Sequence[Variable]) -> None:
+    """Refuse variables that do not have one entry per record, all of the same number."""
+    known = model.eval_rv_shapes()
+    shapes = {rv: tuple(int(size) for size in known[rv.name]) for rv in latents}
+    counts = {shape[0] if shape else 0 for shape in shapes.values()}
+    bad = [rv.name for rv, shape in shapes.items() if len(shape) != 1 or shape[0] < 2]
+    if bad or len(counts) != 1:
+        raise Unsupported(
+            "a variable that is shared by records cannot be summed out: its sum couples them",
+            got=", ".join(f"{rv.name}: shape {shape}" for rv, shape in shapes.items()),
+            allowed="variables with one entry per record",
+            do="leave it in the model: sampler='grid' draws discrete ones",
+        )
+
+
+def _refuse_other_readers(
+    model: pm.Model, latents: Sequence[Variable], outcomes: Sequence[Variable]
+) -> None:
+    """Refuse priors and potentials that read the variables, and variables that nothing reads."""
+    others = [rv for rv in (*model.free_RVs, *model.potentials) if rv not in latents]
+    reading = [rv.name for rv in others if not set(latents).isdisjoint(ancestors([rv]))]
+    nested = [rv.name for rv in latents if not (set(latents) - {rv}).isdisjoint(ancestors([rv]))]
+    if reading or nested or not outcomes:
+        raise Unsupported(
+            "only the distributions of observed variables may read what is summed out",
+            got=", ".join([*reading, *nested]) or "nothing observed reads it",
+            allowed="variables that enter the model by observed variables",
+            do="write potentials as distributions, and sum out one level at a time",
+        )
+
+
+def _value_of(model: pm.Model, rv: Variable) -> Variable:
+    """The observed value of a variable: a data variable, made of the array written into it."""
+    value = model.rvs_to_values[rv]
+    if not isinstance(value, Constant):
+        return value
+    array = np.asarray(value.data)
+    return pytensor.shared(array, name=rv.name, shape=array.shape)
+
+
+def _check_rows(
+    term: Variable,
+    rv: Variable,
+    inputs: Mapping[Variable, Variable],
+    latents: Sequence[Variable],
+    shapes: Mapping[str, Any],
+) -> None:
+    """Refuse an outcome of which a row reads another entry than its own."""
+    known = {v: v.get_value() for v in ancestors([term]) if hasattr(v, "get_value")}
+    known |= {
+        variable: np.ones(tuple(shapes[free.name]), variable.type.dtype)
+        for free, variable in inputs.items()
+    }
+    labels = {variable: np.full(np.shape(value), NONE) for variable, value in known.items()}
+    n = int(shapes[latents[0].name][0])
+    labels |= {inputs[latent]: np.arange(n) for latent in latents}
+    try:
+        found = np.asarray(element_labels([term], labels, known)[term])
+    except NotCertified as error:
+        raise _rows_error(rv.name, error.problem) from error
+    own = np.arange(n).reshape(-1, *([1] * (found.ndim - 1)))
+    if found.ndim < 1 or found.shape[0] != n or not np.all((found == NONE) | (found == own)):
+        raise _rows_error(rv.name, f"a term of shape {found.shape}")
+
+
+def _rows_error(name: str, got: str) -> Unsupported:
+    """The error for an outcome whose rows are not those of the variable."""
+    return Unsupported(
+        f"row i of the log-density of '{name}' is not proved to read entry i alone",
+        got=got,
+        allowed="an observed variable whose first axis is that of the records",
+        do="one row per record: an array (persons, items) in the place of one line per answer",
+    )
+
+
+def _is_random(variable: Variable) -> bool:
+    """Whether it is drawn: an output of a random variable."""
+    return hasattr(variable.owner.op, "dist_params") and variable.type.ndim >= 0
+
+
+def _sum_of_row(term: Variable) -> Variable:
+    """The sum over all axes but the first."""
+    return term.sum(axis=tuple(range(1, term.type.ndim))) if term.type.ndim > 1 else term
+
+
+def _nodes_of(rv: Variable, entry: Variable, points: int) -> Nodes:
+    """The values that a variable is summed over, and their log weights.
+
+    Of one entry where they are those of every record.
+    """
+    kind = distribution_class(rv)
+    if kind == "NormalRV":
+        mean, scale = rv.owner.op.dist_params(rv.owner)
+        at, weights = np.polynomial.hermite_e.hermegauss(points)
+        shares = np.log(weights / weights.sum())
+        values = [pt.atleast_1d(mean + scale * x).astype(entry.type.dtype) for x in at]
+        return Nodes(entry, values, [pt.constant(np.array([w])) for w in shares])
+    support = _support_of(rv, kind)
+    values = [pt.constant(np.array([k], entry.type.dtype)) for k in support]
+    parts = rv.owner.op.dist_params(rv.owner)
+    if kind == "CategoricalRV":
+        logs = [pt.log(parts[0][..., k]) for k in support]
+    else:  # the density of one entry where all have the same: that of `rv` has its size
+        unsized = DISCRETE[kind].dist(*parts)
+        logs = [pm.logp(unsized, pt.constant(k, dtype=entry.type.dtype)) for k in support]
+    return Nodes(entry, values, [pt.atleast_1d(each) for each in logs])
+
+
+def _support_of(rv: Variable, kind: str) -> list[int]:
+    """All values of a discrete variable."""
+    if kind == "BernoulliRV":
+        return [0, 1]
+    parts = rv.owner.op.dist_params(rv.owner)
+    found: list[int] = []
+    if kind == "CategoricalRV":
+        size = parts[0].type.shape[-1]
+        found = list(range(int(size if size is not None else parts[0].shape[-1].eval())))
+    elif kind == "BinomialRV" and _is_fixed(parts[0]):
+        found = list(range(int(np.max(parts[0].eval())) + 1))
+    elif kind == "DiscreteUniformRV" and all(map(_is_fixed, parts)):
+        low, high = (part.eval() for part in parts)
+        found = list(range(int(np.min(low)), int(np.max(high)) + 1))
+    if not found or len(found) > MOST_VALUES:
+        raise Unsupported(
+            f"'{rv.name}' is neither normal nor a discrete variable with few known values",
+            got=kind.removesuffix("RV") + (f" of {len(found)} values" if found else ""),
+            allowed="Normal, Bernoulli, Categorical, Binomial and DiscreteUniform of fixed bounds, "
+            f"at most {MOST_VALUES} values",
+            do="write the variable as a normal one (a log-normal effect is exp of it), or the "
+            "likelihood by a distribution with the variable integrated out: NegativeBinomial, "
+            "BetaBinomial, StudentT, Mixture",
+        )
+    return found
+
+
+def _is_fixed(variable: Variable) -> bool:
+    """Whether no variable of the model, random or data, is read."""
+    return all(isinstance(v, Constant) or v.owner is not None for v in ancestors([variable])) and (
+        not any(v.owner is not None and _is_random(v) for v in ancestors([variable]))
+    )
+
+
+def _summed(each: Variable, nodes: Sequence[Nodes]) -> Variable:
+    """log sum of weights times densities, one entry per record."""
+    count = math.prod(len(one.values) for one in nodes)
+    if count > MOST_NODES:
+        raise DomainError(
+            "too many combinations of values to sum over",
+            got=count,
+            allowed=f"at most {MOST_NODES}",
+            do="fewer points=, or fewer variables",
+        )
+    pairs = [list(zip(one.values, one.log_weights, strict=True)) for one in nodes]
+    choices = list(product(*pairs))
+    swaps = {
+        one.entry: pt.stack([choice[k][0] for choice in choices]) for k, one in enumerate(nodes)
+    }
+    weights = pt.stack([
+        pt.add(*[part[1] for part in choice]) if len(choice) > 1 else choice[0][1]
+        for choice in choices
+    ])  # fmt: skip
+    whole = pt.logsumexp(vectorize_graph(each, swaps) + weights, axis=0)
+    return rebuild_by_rule(whole, _without_static_shape)
+
+
+def _without_static_shape(node: Apply, inputs: list[Variable]) -> Variable | None:
+    """Values that are those of every record have one entry, where the variable had one for each."""
+    return inputs[0] if isinstance(node.op, SpecifyShape) else None
+
+
+def _rebuilt(
+    old: pm.Model, latents: Sequence[Variable], values: dict[Variable, Variable], whole: Variable
+) -> pm.Model:
+    """A model of what is left, with a potential of one term per record."""
+    new = pm.Model(coords=dict(old.coords))
+    dims = old.named_vars_to_dims
+    for variable in (*old.data_vars, *(v for v in values.values() if v not in old.data_vars)):
+        new.register_data_var(variable, dims=dims.get(variable.name))
+    for rv in (*old.free_RVs, *old.observed_RVs):
+        if rv in latents or rv in values:
+            continue
+        observed = None if rv in old.free_RVs else old.rvs_to_values[rv]
+        options: dict[str, Any] = {"default_transform": None}
+        options |= {"transform": old.rvs_to_transforms[rv]} if observed is None else {}
+        new.register_rv(rv, rv.name, observed=observed, dims=dims.get(rv.name), **options)
+    for potential in old.potentials:
+        new.potentials.append(potential)
+        new.add_named_variable(potential, dims=dims.get(potential.name))
+    gone = {*latents, *values}
+    for variable in old.deterministics:
+        if gone.isdisjoint(ancestors([variable])):
+            new.deterministics.append(variable)
+            new.add_named_variable(variable, dims=dims.get(variable.name))
+    name = "_".join(rv.name for rv in values)
+    first = dims.get(next(iter(values)).name) or (None,)
+    with new:
+        pm.Potential(f"{name}_marginal", whole, dims=first[:1] if first[0] else None)
+    return new

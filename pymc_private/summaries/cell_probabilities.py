@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import vectorize_graph
 
-from pymc_private.analysis.traversal import rebuild
+from pymc_private.analysis.intervals.ops import EqualForms, OnSimplex
+from pymc_private.analysis.traversal import rebuild, scalar_op
 from pymc_private.models.data_variables import Source
 from pymc_private.models.record_likelihood import SingleRecord
 from pymc_private.summaries.batched import BatchedFunction, without_checks
 from pymc_private.summaries.cell_partition import CellNodes, Partition
+from pymc_private.summaries.plain_record import in_compiled_operations, rebuild_by_leaves
 
 MASS_TOLERANCE = 0.1
 """Log mass that quadrature may miss at a point before the point is ruled out."""
@@ -71,7 +73,8 @@ class RecordDensities:
 
     def symbolic(self, parameters: Mapping[str, Variable], data: Sequence[np.ndarray]) -> Variable:
         """The same as a graph of given parameters: shape (R Q,)."""
-        (plain,) = without_checks([self.record.value])
+        (plain,) = without_checks(rebuild_by_leaves([self.record.value], _without_marks))
+        plain = in_compiled_operations(plain)
         swaps = {
             self.record.data[s.name]: pt.constant(d) for s, d in zip(self._given, data, strict=True)
         }
@@ -79,6 +82,12 @@ class RecordDensities:
         named = {v: parameters[name] for name, v in self.record.parameters.items()}
         constants = {v: v for v in swaps.values()}
         return rebuild([stacked], named | constants)[0]
+
+
+def _without_marks(node: Apply, inputs: list[Variable]) -> Variable | None:
+    """Operations that mark what bounds need and compute nothing."""
+    is_mark = isinstance(node.op, OnSimplex) or isinstance(scalar_op(node.outputs[0]), EqualForms)
+    return inputs[0] if is_mark else None
 
 
 class CellProbabilities:

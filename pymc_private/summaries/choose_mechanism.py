@@ -1,8 +1,9 @@
 """The choice of a summary mechanism for a model, from public facts alone.
 
 Every mechanism that accepts the model is built and asked for its expected information; the one
-that promises most is taken. The others, and the reasons of those that refuse the model, stand in
-the plan. No data are read.
+that promises most is taken. One that assumes the law of private covariates (cells that cut an
+interval take it as uniform inside them) is taken only where no other accepts the model. The others,
+and the reasons of those that refuse the model, stand in the plan. No data are read.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def make_summary_plan(
     if not built:
         raise _refusal(refused)
     public = n if private.neighbors == ADD_REMOVE else private.n
-    best = max(built, key=lambda mechanism: _known(mechanism.information))
+    best = max(built, key=_rank)
     return SummaryPlan(
         private=private,
         mechanism=best,
@@ -129,6 +130,7 @@ def make_summary_plan(
         delta=request.delta,
         n=None if private.neighbors == ADD_REMOVE else private.n,
         weighed=tuple((m.method, float(m.information)) for m in built),
+        assuming=tuple(m.method for m in built if assumes_uniform(m)),
         refused=tuple((name, _reason(error)) for name, error in refused.items()),
         whole=_whole_information(private, public, reference),
         guess=n,
@@ -225,6 +227,16 @@ def _refuse_pure(what: str, request: SummaryRequest) -> None:
             allowed="delta > 0, such as 1e-6",
             do="a small delta; or method='cells', whose discrete Laplace noise is pure",
         )
+
+
+def assumes_uniform(mechanism: Mechanism) -> bool:
+    """Whether the law of a private covariate is assumed, which no simulation from it can judge."""
+    return bool(mechanism.facts.get("assumed_uniform"))
+
+
+def _rank(mechanism: Mechanism) -> tuple[bool, float]:
+    """The order of mechanisms: first those that assume no law of covariates, then information."""
+    return not assumes_uniform(mechanism), _known(mechanism.information)
 
 
 def _known(information: float) -> float:

@@ -50,6 +50,8 @@ class SummaryPlan:
         Number of records, where it is public.
     weighed : tuple of (str, float)
         Methods that accept the model, with their expected information in nats.
+    assuming : tuple of str
+        Those that assume the law of private covariates: taken only where no other accepts it.
     refused : tuple of (str, str)
         Methods that do not, with the reason.
     whole : float
@@ -72,6 +74,7 @@ class SummaryPlan:
     delta: float
     n: int | None
     weighed: tuple[tuple[str, float], ...] = ()
+    assuming: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
     whole: float = math.nan
     guess: int | None = None
@@ -273,7 +276,11 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
     yield f"{LABEL}{_coverage_words(plan)}"
     for caution in plan.cautions:
         yield f"WARNING: {caution.text}"
-    others = [f"{m}: {nats:.3g} nats" for m, nats in plan.weighed if m != plan.method]
+    others = [
+        f"{m}: {nats:.3g} nats" + (", assuming the law of covariates" if m in plan.assuming else "")
+        for m, nats in plan.weighed
+        if m != plan.method
+    ]
     learned = f"expected to learn {plan.nats:.3g}"
     whole = f" of {plan.whole:.3g}" if plan.whole == plan.whole else ""
     yield f"{learned}{whole} nats" + (f"; {', '.join(others)}" if others else "")

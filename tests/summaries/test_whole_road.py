@@ -97,6 +97,13 @@ def test_plans_do_not_depend_on_the_data_nor_on_a_protected_number(method):
     assert one.mechanism.facts == two.mechanism.facts
 
 
+def test_cells_that_assume_the_law_of_covariates_are_the_last_resort():
+    plan = pmp.calibrate(declared("scores"), epsilon=2, delta=1e-6, release="summary")
+    assert dict(plan.weighed)["cells"] > dict(plan.weighed)["scores"]
+    assert plan.method == "scores"
+    assert "assuming the law of covariates" in plan.summary()
+
+
 def test_cells_alone_are_pure():
     plan = pmp.calibrate(declared("cells"), epsilon=1, release="summary")
     assert plan.method == "cells"

@@ -77,23 +77,28 @@ def plot_posterior(release: Release, *, dark: bool = False) -> Figure:
         _panel(axes, label, values, (low, high), theme)
     for axes in list(grid.flat)[len(shown) :]:
         axes.set_visible(False)
-    _posterior_legend(figure, release, len(panels) - len(shown), theme)
+    banded = any(math.isfinite(low) and math.isfinite(high) for _, _, low, high in shown)
+    _posterior_legend(figure, release, len(panels) - len(shown), banded, theme)
     return figure
 
 
-def _posterior_legend(figure: Figure, release: Release, hidden: int, theme: Theme) -> None:
+def _posterior_legend(
+    figure: Figure, release: Release, hidden: int, banded: bool, theme: Theme
+) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     draws, name = release.posterior.sizes["draw"], display.distribution_name(release)
     dots = draws <= MAX_DOTS
     mark = Line2D([], [], marker="o" if dots else "s", linestyle="", color=theme.accent)
-    handles = [
+    handles: list[tuple[Any, str]] = [
         (mark, "one draw" if dots else f"{draws} draws"),
         (Line2D([], [], color=theme.ink, marker="|", markersize=9, markeredgewidth=2),
          "mean and central 90%"),
-        (Patch(color=theme.accent, alpha=0.18), f"mean of the {name} lies here (95%)"),
     ]  # fmt: skip
+    if banded:
+        band = Patch(color=theme.accent, alpha=0.18)
+        handles.append((band, f"mean of the {name} lies here (95%)"))
     figure.legend(
         [handle for handle, _ in handles], [text for _, text in handles], loc="outside lower left",
         ncols=3, frameon=False, fontsize=8.5, labelcolor=theme.ink, borderaxespad=0.2,
@@ -239,11 +244,29 @@ def plot_curve(guarantee: Guarantee, *, delta: float | None = None, dark: bool =
     axes.set_ylabel("delta", color=theme.ink)
     hide_spines(axes, theme, keep=("bottom", "left"))
     axes.grid(True, color=theme.muted, alpha=0.18, linewidth=0.6)
+    headline = math.inf if delta is None or delta >= 1 else guarantee.epsilon(delta)
     right = _last_epsilon(guarantee)
+    if math.isfinite(headline):
+        right = max(right, 1.05 * headline)
     axes.set_xlim(0, right)
     if guarantee.delta(1.0) >= 1 and math.isinf(guarantee.epsilon(0.5)):
         axes.text(right / 2, 1e-6, display.NOT_PRIVATE, color=theme.alarm, ha="center", size=14)
         return figure
+    _draw_curves(axes, guarantee, right, theme)
+    if math.isfinite(guarantee.pure_epsilon) and guarantee.pure_epsilon <= right:
+        axes.axvline(guarantee.pure_epsilon, color=theme.ink, linewidth=1.1, linestyle=":",
+                     label=f"pure: {format_number(guarantee.pure_epsilon)}")  # fmt: skip
+    if delta is not None and math.isfinite(headline):  # at the lower edge if delta is below it
+        text = f"epsilon {format_number(headline)} at delta {format_number(delta)}"
+        axes.plot([headline], [max(delta, SMALLEST_DELTA)], "o", color=theme.accent, markersize=7,
+                  markeredgecolor=theme.paper, markeredgewidth=1.5, label=text, zorder=3,
+                  clip_on=False)  # fmt: skip
+    axes.legend(frameon=False, fontsize=8.5, labelcolor=theme.ink, loc="lower left")
+    return figure
+
+
+def _draw_curves(axes: Axes, guarantee: Guarantee, right: float, theme: Theme) -> None:
+    """Draw the best curve, and each method's own where some of it lies in the picture."""
     epsilons, best, methods = _privacy_curve(guarantee, right)
     winner = "the best of these"
     styles = iter(LINE_STYLES * 2)
@@ -251,19 +274,12 @@ def plot_curve(guarantee: Guarantee, *, delta: float | None = None, dark: bool =
         if np.array_equal(deltas[best > 0], best[best > 0]):
             winner = label  # drawn once, as the winner
             continue
+        if not (deltas >= SMALLEST_DELTA).any():  # nothing of it lies in the picture
+            continue
         axes.plot(
             epsilons, deltas, color=theme.muted, label=label, linestyle=next(styles), linewidth=1.1
         )
     axes.plot(epsilons, best, color=theme.accent, linewidth=2.4, label=f"proved: {winner}")
-    if math.isfinite(guarantee.pure_epsilon) and guarantee.pure_epsilon <= right:
-        axes.axvline(guarantee.pure_epsilon, color=theme.ink, linewidth=1.1, linestyle=":",
-                     label=f"pure: {format_number(guarantee.pure_epsilon)}")  # fmt: skip
-    if delta and SMALLEST_DELTA <= delta < 1 and guarantee.epsilon(delta) <= right:
-        text = f"epsilon {format_number(guarantee.epsilon(delta))} at delta {format_number(delta)}"
-        axes.plot([guarantee.epsilon(delta)], [delta], "o", color=theme.accent, markersize=7,
-                  markeredgecolor=theme.paper, markeredgewidth=1.5, label=text)  # fmt: skip
-    axes.legend(frameon=False, fontsize=8.5, labelcolor=theme.ink, loc="lower left")
-    return figure
 
 
 def _last_epsilon(guarantee: Guarantee) -> float:

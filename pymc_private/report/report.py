@@ -527,10 +527,17 @@ def claim_text(release: Release) -> str:
     return release.facts.get("claim") or "no claim stated"
 
 
+def _theorems_text(theorem: str) -> str:
+    """Numbers of theorems, and where each is stated and proved."""
+    if not theorem:
+        return "not proved"
+    return f"{theorem}: stated and proved in docs/theory.md, each under its number"
+
+
 def accounting_facts(release: Release) -> tuple[tuple[str, str], ...]:
     """The accounting method that gives the stated epsilon, and the theorem it starts from."""
     _, delta = display.stated_epsilon_delta(release)
     return (
         ("accounting", release.guarantee.road(delta)),
-        ("theorem", release.guarantee.theorem or "not proved"),
+        ("theorem", _theorems_text(release.guarantee.theorem)),
     )

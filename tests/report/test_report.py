@@ -230,6 +230,7 @@ def _spills(figure: Figure) -> float:
     return max(-drawn.x0, -drawn.y0, drawn.x1 - width, drawn.y1 - height)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("draws", "dark"), [(1, False), (2, True), (10, False), (61, True)])
 def test_plots_fit_their_labels_at_any_number_of_draws(draws, dark) -> None:
     one = released(draws)
@@ -287,6 +288,7 @@ def test_the_curve_in_the_plot_is_the_guarantee() -> None:
     assert delta == pytest.approx(guarantee.delta(float(epsilon)))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("guarantee", "delta"),
     [
@@ -354,3 +356,39 @@ def test_compare_is_marked_as_not_private_and_matches_elements_by_name() -> None
     assert "CURATOR ONLY, NOT PRIVATE" in got._repr_html_()
     with pytest.raises(DomainError, match="in common"):
         compare(one, plain[["extra"]])
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-15, 1e-6])
+def test_the_curve_shows_the_point_that_the_heading_states(delta) -> None:
+    guarantee = Guarantee.bounded_range_of(0.3, draws=2)
+    axes = plot_curve(guarantee, delta=delta).axes[0]
+    (point,) = [line for line in axes.lines if line.get_marker() == "o"]
+    assert point.get_xdata()[0] == guarantee.epsilon(delta)
+    assert point.get_xdata()[0] <= axes.get_xlim()[1]
+    shown = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert any(text.startswith("epsilon ") for text in shown)
+    for line in axes.lines:  # what a legend names is seen
+        inside = np.asarray(line.get_ydata(), float) >= axes.get_ylim()[0]
+        assert (
+            line.get_label().startswith("_")
+            or line.get_label() not in shown
+            or inside.any()
+            or (line.get_linestyle() == ":")
+        )
+
+
+def test_the_legend_names_a_band_only_where_one_is_drawn() -> None:
+    def named(one: Release) -> list[str]:
+        (legend,) = plot_posterior(one).legends
+        return [text.get_text() for text in legend.get_texts()]
+
+    assert any("lies here" in text for text in named(released()))
+    bare = released(ranges=None, trim={})
+    assert not any("lies here" in text for text in named(bare))
+
+
+def test_an_error_without_bound_is_a_dash_with_a_word_why() -> None:
+    text = " ".join(report(released(ranges=None, trim={})).text.split())
+    assert "infinite" not in text
+    assert "a dash where no public range bounds the variable" in text
+    assert "docs/theory.md" in text

@@ -38,6 +38,7 @@ def test_the_demo_goes_the_whole_way(finished):
     assert written == {"fair.nc", "fair.sqlite", "report.html", "plan.png", "posterior.png"}
 
 
+@pytest.mark.audit
 def test_running_the_demo_again_is_free(folder):
     before = pmp.load(folder / "fair.nc"), pmp.Ledger.open(folder / "fair.sqlite").spent
     assert main(["demo"]) == 0

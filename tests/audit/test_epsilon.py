@@ -109,12 +109,14 @@ def test_choosing_and_testing_on_the_same_draws_would_break_the_stated_rate(monk
     assert not within(how_often(many_values, 500), LOOSE, 500)
 
 
+@pytest.mark.audit
 def test_shares_instead_of_limits_would_break_the_stated_rate(monkeypatch):
     for name in ("clopper_pearson_lower", "clopper_pearson_upper"):
         monkeypatch.setattr(events, name, lambda k, n, e: np.maximum(k / n, 1e-9))
     assert not within(how_often(many_values, 500), LOOSE, 500)
 
 
+@pytest.mark.audit
 def test_limits_that_forget_one_side_of_the_count_would_break_the_stated_rate(monkeypatch):
     # Clopper and Pearson's beta parameters, each off by a tenth of its standard deviation or so.
     monkeypatch.setattr(

@@ -216,6 +216,7 @@ def test_more_public_rows_than_boxes_are_bounded_all_the_same(monkeypatch):
     assert exact.searched <= exact.range * 1.0 + 1e-9 <= boxed.range * 1.011
 
 
+@pytest.mark.audit
 def test_a_power_that_jumps_at_zero_has_no_slopes():
     # y^t is 0 at y = 0 for t > 0, and 1 at t = 0.
     with pm.Model(coords={"i": range(3)}) as model:

@@ -626,6 +626,7 @@ def test_a_budget_too_small_is_refused_where_tempering_is_not_allowed(bernoulli)
     assert pmp.calibrate(bernoulli, epsilon=9.0, draws=2, temper=False).private.power == 1
 
 
+@pytest.mark.audit
 def test_a_model_that_no_sampler_covers_is_refused():
     def build():
         mean = pm.math.tanh(pm.Normal("b", shape=9).sum())

@@ -235,6 +235,7 @@ def test_a_mass_box_of_one_normal_is_its_central_interval():
         assert (float(box.lower), float(box.upper)) == pytest.approx(ends, rel=1e-6)
 
 
+@pytest.mark.audit
 def test_a_larger_mass_has_a_larger_box(private):
     regions = [pmp.trim(private, mass=mass).region for mass in (0.8, 0.9, 0.99)]
     for small, large in itertools.pairwise(regions):
@@ -243,6 +244,7 @@ def test_a_larger_mass_has_a_larger_box(private):
             assert np.all(small[name].upper <= large[name].upper)
 
 
+@pytest.mark.audit
 def test_the_mass_box_is_the_same_each_time(private):
     first, second = (pmp.trim(private, mass=0.9).region for _ in range(2))
     for name in first:
@@ -270,6 +272,7 @@ def ordinal():
     return pmp.privatize(model, records="i", domain={"x": (-1, 1), "y": {0, 1, 2}})
 
 
+@pytest.mark.audit
 def test_ordered_cutpoints_are_trimmed_to_boxes_that_keep_their_order():
     box = {"b": (-1, 1), "cut": ([-2.0, 0.5], [-0.5, 2.0])}
     private = pmp.trim(ordinal(), box=box)
@@ -281,6 +284,7 @@ def test_ordered_cutpoints_are_trimmed_to_boxes_that_keep_their_order():
         pmp.trim(ordinal(), box={"cut": (-2, 2)})
 
 
+@pytest.mark.audit
 def test_a_packed_cholesky_factor_is_trimmed_where_it_is_packed(monkeypatch):
     for effort in ("BOX_EFFORT", "ROW_EFFORT", "SEARCH_EFFORT"):
         monkeypatch.setattr(range_bound, effort, 100.0)

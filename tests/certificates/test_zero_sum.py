@@ -71,6 +71,7 @@ def test_the_trimmed_model_starts_inside_and_has_a_wall():
     assert model.compile_logp()({"z_zerosum__": np.array([3.0, -3.0])}) == -np.inf
 
 
+@pytest.mark.audit
 def test_mass_gives_effects_a_box_too():
     region = pmp.trim(private(), mass=0.9)
     assert np.all(np.abs(region.box["z"].upper) < 4)

@@ -82,6 +82,7 @@ def test_what_auto_takes_is_expected_to_cost_less():
         assert told["expected_kl"][told["method"]] == min(told["expected_kl"].values())
 
 
+@pytest.mark.audit
 def test_tables_that_correct_each_other_lean_towards_noise():
     """What noise costs is reckoned table by table, and is a tenth less where there are more."""
     few = np.round(np.array(COUNTS) / sum(COUNTS) * 60)

@@ -132,6 +132,7 @@ def test_cells_of_one_noisy_count_share_one_law(law, scale):
     assert match_row_sums(few.with_prior(0.4), 400.0) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.audit
 def test_draws_are_counts_where_noise_is_beyond_all_sense():
     """Sums of rows and columns have a product that no integer of 64 bits holds."""
     rng, scale = np.random.default_rng(0), 8e9

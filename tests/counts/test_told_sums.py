@@ -164,6 +164,7 @@ def test_tilts_at_their_ends_leave_draws_as_they_are():
     assert drawn.mean() == pytest.approx(expected, rel=0.1)
 
 
+@pytest.mark.audit
 def test_cells_that_are_not_made_consistent_are_drawn_independently():
     rng = np.random.default_rng(8)
     table = NoisyTable(rng.integers(-40, 200, 200), ("x",))

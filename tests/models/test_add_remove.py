@@ -19,7 +19,7 @@ from tests.models.sequences import SEQUENCES
 from tests.models.zoo import ZOO
 
 COUNTS = (6, 11, 17)
-MODELS = 12
+MODELS = 8
 """Random potentials of the fast suite; the audit takes five times as many."""
 
 
@@ -308,7 +308,7 @@ def zoo_model(one):
     return build
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("one", [*ZOO, *TABLE][::24], ids=lambda one: one.name)
 def test_no_plan_of_a_model_of_the_zoo_tells_its_number_of_records(one):
     assert_blind(zoo_model(one), box=one.box)

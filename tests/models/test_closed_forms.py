@@ -137,10 +137,10 @@ def test_outcomes_outside_the_support_have_no_pair():
 
 def test_what_is_counted_as_the_second_cell_is_the_outcome():
     private = beta_bernoulli(COINS[:5])  # three ones, two zeros
-    plan = pmp.calibrate(private, epsilon=50, delta=0.5, draws=300)
+    plan = pmp.calibrate(private, epsilon=50, delta=0.5, draws=60)
     power = float(plan.private.power)
     drawn = pmp.sample(plan, random_seed=1, progressbar=False).posterior["p"].values
-    assert drawn.mean() == pytest.approx((2 + 3 * power) / (4 + 5 * power), abs=0.04)
+    assert drawn.mean() == pytest.approx((2 + 3 * power) / (4 + 5 * power), abs=0.06)
 
 
 # ---- lemmas -----------------------------------------------------------------------------------

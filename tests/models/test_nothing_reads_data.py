@@ -128,6 +128,7 @@ def test_the_same_is_said_when_every_private_value_is_overwritten(name):
         assert planned(kept, BY_NAME[name].box) == planned(swapped, BY_NAME[name].box)
 
 
+@pytest.mark.audit
 def test_a_plan_that_trims_by_itself_reads_no_data():
     kept, swapped = untrimmed("logistic"), untrimmed("logistic")
     overwrite(swapped)

@@ -181,6 +181,7 @@ def test_rows_that_differ_or_count_are_walked_as_they_are(term):
     assert 0.05 * certificate.range < (g.max(axis=0) - g.min(axis=0)).max() <= certificate.range
 
 
+@pytest.mark.audit
 def test_the_number_of_records_may_be_two():
     """Two records, two parameters: each row has its own law, which labels alone would not show."""
     with pm.Model(coords={"person": range(2)}) as model:

@@ -228,7 +228,7 @@ def watched(monkeypatch, plan) -> list[np.ndarray]:
     return seen
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("road", ROADS)
 def test_changed_data_are_refused_before_the_charge_or_clipped_in_it(

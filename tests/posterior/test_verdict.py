@@ -56,6 +56,7 @@ def test_coordinates_are_those_of_the_unconstrained_parameters():
     assert free_coordinates(pmp.privatize(model, records={"y": 0})) == 3
 
 
+@pytest.mark.audit
 def test_more_records_turn_the_prior_into_an_informative_plan():
     verdicts = [plan_for(n, epsilon=0.2).verdict for n in (8, 100, 4000)]
     assert verdicts == ["prior", "weak", "informative"]

@@ -77,6 +77,7 @@ def test_it_is_kept_written_and_read():
         PrivacyEvent("gamma_pair", 1.0, shape=2.0, other=3.0)
 
 
+@pytest.mark.audit
 def test_a_stated_prior_keeps_more_of_the_counts():
     powers = []
     for prior in (0.5, [0.5, 5.0, 5.0]):

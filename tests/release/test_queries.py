@@ -336,6 +336,7 @@ def test_a_dialogue_wants_responses_that_can_be_counted() -> None:
     assert math.isinf(pmp.Dialogue(RELEASE).ask("x * 9", [1], bounds=None).loss_bound)
 
 
+@pytest.mark.audit
 def test_an_adaptive_analyst_breaks_the_bound_of_one_question_but_not_that_of_a_dialogue() -> None:
     """Fair coins; the votes that agree with the draws are then preferred to a better sure thing.
 

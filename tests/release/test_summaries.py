@@ -150,12 +150,14 @@ def _failures(kind: str, draws: int, shrink: float = 1.0) -> int:
     return failed
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", ["mean", "quantile"])
 @pytest.mark.parametrize("draws", [3, pytest.param(30, marks=pytest.mark.audit)])
 def test_all_elements_and_levels_are_covered_together(kind, draws) -> None:
     assert _failures(kind, draws) <= LIMIT
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", ["mean", "quantile"])
 def test_a_bound_of_a_fifth_the_width_is_caught(kind) -> None:
     assert _failures(kind, 30, shrink=0.2) > LIMIT

@@ -116,6 +116,7 @@ def test_draws_of_the_unclipped_posterior_are_told_apart(name):
     assert max(found) > halfwidth(n, FALSE_ALARM) + QUADRATURE
 
 
+@pytest.mark.audit
 def test_calibrate_prices_a_clipped_model_and_sample_draws_it():
     score = BY_NAME["student"]
     private = pmp.trim(pmp.clip(score.privatize(), -4, -0.5), box=BOXES["student"])
@@ -135,6 +136,7 @@ def test_calibrate_prices_a_clipped_model_and_sample_draws_it():
     assert np.all((mu >= -2) & (mu <= 3))
 
 
+@pytest.mark.audit
 def test_an_unbounded_parameter_is_refused_as_ever_and_a_plan_gives_it_ends():
     clipped = pmp.clip(BY_NAME["poisson"].privatize(), -4, 0)
     with pytest.raises(pmp.Unsupported, match=r"needs finite bounds for 'rate'"):
@@ -165,6 +167,7 @@ def test_a_plan_asks_whether_a_draw_would_end_at_the_power_it_affords(name):
     assert pmp.calibrate(many_of(name), epsilon=0.04).sampler == "boxes"
 
 
+@pytest.mark.audit
 def test_a_scale_of_zero_is_refused_and_a_small_one_is_not():
     """Below any scale there is a smaller one at which nothing but the clip is known."""
     with pm.Model(coords={"i": range(300)}) as model:

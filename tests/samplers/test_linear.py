@@ -176,6 +176,7 @@ def test_draws_follow_the_posterior(name):
         assert cdf_envelope(column, cdf).passes
 
 
+@pytest.mark.audit
 def test_calibrate_takes_it_where_boxes_do_not_reach():
     plan = pmp.calibrate(private_of("logistic", Fraction(1)), epsilon=1, delta=1e-6, draws=3)
     assert plan.method == pmp.Proximal()

@@ -112,6 +112,7 @@ class _Values:
         self.values = values
 
 
+@pytest.mark.audit
 def test_unknown_and_absent_back_ends_are_refused(private):
     with pytest.raises(pmp.DomainError, match="no such back end"):
         pmp.calibrate(private, epsilon=1, delta=1e-3, sampler=pmp.Nuts(tv=1e-6, backend="stan"))

@@ -129,6 +129,7 @@ def test_coordinates_without_an_end_are_clamped_by_the_prior(logistic, boxed):
 # ---- the price ------------------------------------------------------------------------------
 
 
+@pytest.mark.audit
 def test_calibrate_without_delta_takes_it_and_the_price_is_pure(plan, boxed):
     assert plan.method == pmp.Proximal(pure=True)
     assert plan.delta == 0
@@ -220,6 +221,7 @@ def test_a_report_on_purified_draws_says_no_more(paid):
     assert "Of a law near the private posterior, on the sampler's grid." in text
 
 
+@pytest.mark.audit
 def test_with_delta_the_gaussian_road_stays(boxed):
     assert choose_sampler(boxed) == pmp.Proximal()
     assert choose_sampler(boxed, pure=True) == choose_sampler(boxed, "proximal", pure=True)

@@ -204,6 +204,7 @@ def test_what_has_no_proved_speed_is_refused_by_name():
         pmp.Proximal().check(private)
 
 
+@pytest.mark.audit
 def test_no_claim_about_the_bits_is_made():
     """strict=True is refused before the charge: no error of its floating point is bounded."""
     with pytest.raises(pmp.Unsupported, match="no claim in floating point") as caught:

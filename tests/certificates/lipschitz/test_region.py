@@ -108,6 +108,7 @@ def test_theta_l_of_the_exponential_family_is_the_interval_up_to_l_over_the_diam
     assert "T24" in found.theorem
 
 
+@pytest.mark.audit
 def test_the_certificate_of_a_set_is_at_most_twice_l_and_scales_with_power_and_units():
     trimmed = limited()
     found = pmp.certify(trimmed)
@@ -159,6 +160,7 @@ def test_a_box_within_theta_l_needs_no_symbolic_rules():
     assert pmp.certify(pmp.trim(private, lipschitz=2.0, shape="box")).range <= 4.0
 
 
+@pytest.mark.audit
 def test_draws_from_theta_l_follow_the_posterior_restricted_to_it():
     """Against the closed form."""
     private = exponential()
@@ -271,6 +273,7 @@ def two_rates():
     return pmp.privatize(model, records="i", domain={"y": (0.1, 3)})
 
 
+@pytest.mark.audit
 def test_no_sampler_draws_from_the_box_around_the_set():
     """An inverse CDF for each coordinate would know the box alone, and R of the set is smaller."""
     trimmed = pmp.trim(two_rates(), lipschitz=2.0)

@@ -193,6 +193,7 @@ def test_what_is_not_proved_is_refused_by_name(build, box, named):
     assert not choosing.choose_sampler(private, "proximal").terms(private).strict
 
 
+@pytest.mark.audit
 def test_the_strongest_claim_in_floating_point_is_the_proximal_sampler():
     private = private_of(logistic)
     method = choosing.choose_sampler(private, strict=True)
@@ -293,6 +294,7 @@ def test_graphs_that_copy_are_told_from_graphs_that_compute():
     assert recognize_verified(private_of(groups)).weight == 1.0
 
 
+@pytest.mark.audit
 def test_a_plan_in_a_box_is_found_where_the_probe_at_no_power_would_leap_over_its_walls():
     """At a power of 2^-40 steps without an end would take the noise far beyond the walls."""
     private = private_of(logistic, power=1, box={"beta": (-3.0, 3.0), "a": (-3.0, 3.0)})

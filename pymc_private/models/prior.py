@@ -135,7 +135,11 @@ def _unordered_draws(private: DeclaredModel, count: int, seed: int | None) -> di
     rvs = list(private.base.free_RVs)
     drawn = pm.draw(rvs, draws=count, random_seed=seed, mode="FAST_COMPILE")
     drawn = drawn if isinstance(drawn, list) else [drawn]
-    return {rv.name: np.asarray(values) for rv, values in zip(rvs, drawn, strict=True)}
+    # One draw comes without its axis.
+    return {
+        rv.name: np.asarray(values).reshape(count, *private.shapes[rv.name])
+        for rv, values in zip(rvs, drawn, strict=True)
+    }
 
 
 def _is_exchangeable(private: DeclaredModel, rv: Variable) -> bool:

@@ -11,7 +11,7 @@ from scipy.special import expit
 import pymc_private as pmp
 from pymc_private.audit import cdf_envelope
 from pymc_private.models.information import simulated_information
-from pymc_private.models.prior import Simulator, uniform_entries
+from pymc_private.models.prior import Simulator, prior_draws, uniform_entries
 from tests.models.test_nothing_reads_data import overwrite
 
 ALARM = 1e-9
@@ -235,3 +235,13 @@ def test_the_simulation_does_not_grow_with_the_records():
     small, large = (simulated_information(logistic(n), 1000) for n in (10, 3000))
     assert small.scores.shape == large.scores.shape
     assert np.array_equal(small.scores, large.scores)
+
+
+def test_a_single_prior_draw_has_the_axis_of_draws():
+    with pm.Model(coords={"i": range(4)}) as model:
+        ordered = pm.distributions.transforms.ordered
+        cut = pm.Normal("cut", [-1.0, 0.0, 1.0], 0.1, transform=ordered, initval=[-1, 0, 1])
+        pm.Normal("y", cut[0], 1.0, observed=np.zeros(4), dims="i")
+    private = pmp.privatize(model, records="i", domain={"y": (-1, 1)})
+    assert prior_draws(private, 1)["cut"].shape == (1, 3)
+    assert private.prior_predictive(1, random_seed=1)["prior"]["cut"].shape == (1, 1, 3)

@@ -37,6 +37,9 @@ from pymc_private.summaries.summary_plan import structure_of
 if TYPE_CHECKING:
     import pymc as pm
 
+THEOREMS = {"scores": "T30, T31, T36", "cells": "T30, T33", "sums": "T30, T31, T35"}
+"""Theorems of each kind of summary, for citations: a seeded one has no guarantee to name them."""
+
 
 class Summary:
     """A noisy summary that may be published, with its privacy guarantee.
@@ -242,7 +245,8 @@ class Summary:
 
     def cite(self) -> str:
         """BibTeX for the theorems that guarantee and likelihood rest on."""
-        return citations.cite(self._guarantee.theorem, self._facts.get("citations", ()))
+        theorems = f"{self._guarantee.theorem}, {THEOREMS.get(self._facts['method'], '')}"
+        return citations.cite(theorems, self._facts.get("citations", ()))
 
     def __setattr__(self, field: str, value: object) -> None:
         raise AttributeError(f"a Summary is frozen: cannot set {field!r}")

@@ -217,9 +217,9 @@ def range_of_class(
     plain = cap is None and private.metric is None
     if plain and unbounded_parameters(private, trail, rows.output):
         raise not_certified(private, rows)  # no cutting of the other parameters would help
-    found = _range_by_intervals(private, records, tolerance, deadline, progress, floor)
-    if cap is not None:
-        found = replace(found, upper=min(found.upper, float_up(cap)))
+    known = math.inf if cap is None else float_up(cap)
+    found = _range_by_intervals(private, records, tolerance, deadline, progress, floor, known)
+    found = replace(found, upper=min(found.upper, known))
     if not math.isfinite(found.upper):
         raise not_certified(private, rows)
     searched = _searched_on_region(private, records, found.found)
@@ -247,11 +247,14 @@ def _range_by_intervals(
     deadline: float,
     progress: Progress,
     floor: float,
+    known: float,
 ) -> RangeBound:
     """R for one record, or per unit of distance where there is a metric."""
     rows = records.rows
     if private.metric is None:
-        return bound_range(private, rows, records.record, tolerance, deadline, progress, floor)
+        return bound_range(
+            private, rows, records.record, tolerance, deadline, progress, floor, known
+        )
     found = metric_range(private, private.metric, tolerance, deadline, progress)
     rows.effort = Effort(SEARCH_EFFORT, deadline)
     searched = searched_range_per_distance(rows, private.box, private.metric.between)

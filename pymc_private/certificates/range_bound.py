@@ -36,6 +36,9 @@ SEARCH_EFFORT, ROW_EFFORT, EASY_EFFORT, BOX_EFFORT = 1000.0, 2000.0, 500.0, 6000
 FINE_GAP = 0.01
 """Gap between bound and truth that is aimed at while it costs little."""
 
+COARSE_TOLERANCE = 0.15
+"""Tolerance from which a bound is not refined any further, however little it costs."""
+
 MOST_PARAMETER_CELLS = 4096
 
 MOST_ENTRIES = 2**24
@@ -98,6 +101,7 @@ def bound_range(
     deadline: float,
     progress: Progress,
     floor: float = 0.0,
+    known: float = math.inf,
 ) -> RangeBound:
     """Bound R as tightly as the effort allows.
 
@@ -116,6 +120,8 @@ def bound_range(
         Called with the bound and what is found.
     floor : float
         Bound of R proved for other records: it is enough to prove that R is no more here.
+    known : float
+        Bound of R proved by other means, from which this starts.
 
     Raises
     ------
@@ -123,7 +129,7 @@ def bound_range(
         The search contradicts the proof.
     """
     with without_tracebacks():
-        return _bound_range(private, rows, record, tolerance, deadline, progress, floor)
+        return _bound_range(private, rows, record, tolerance, deadline, progress, floor, known)
 
 
 def _bound_range(
@@ -134,9 +140,11 @@ def _bound_range(
     deadline: float,
     progress: Progress,
     floor: float,
+    known: float,
 ) -> RangeBound:
     add_remove = private.neighbors == ADD_REMOVE
     best, found = _first_bounds(private, rows, record, deadline)
+    best = min(best, known)
     if found > 0.0 and best <= max(floor, found * (1.0 + tolerance)):
         return RangeBound(best, found)
     tried, is_relaxed = False, False
@@ -191,11 +199,12 @@ def _branch_and_bound(
     progress: Progress,
     floor: float,
 ) -> Bracket:
-    """Branch and bound, finely while it is cheap."""
+    """Branch and bound, finely while it is cheap, unless a coarse bound is asked for."""
+    fine = min(FINE_GAP, tolerance) if tolerance < COARSE_TOLERANCE else tolerance
     return maximize(
         objective,
         *objective.roots(),
-        goal=lambda effort: min(FINE_GAP, tolerance) if effort.spent < EASY_EFFORT else tolerance,
+        goal=lambda effort: fine if effort.spent < EASY_EFFORT else tolerance,
         effort=Effort(BOX_EFFORT / objective.cost, deadline),
         known=best,
         floor=floor,

@@ -32,12 +32,13 @@ from pymc_private.models.prior import (
     checked_reference,
     in_region,
     prior_draws,
+    uniform_entries,
 )
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.record_graph import ClipBounds
 
-POINTS, RECORDS = 48, 256
-"""Parameter points, and records simulated at each."""
+POINTS, RECORDS, TRIED_RECORDS = 48, 256, 1024
+"""Parameter points, records simulated at each, and records of the domain to resample these from."""
 EVALUATIONS = 1500
 """Most evaluations of the log-likelihood; with many parameters there are fewer points."""
 FEWEST_POINTS = 8
@@ -65,6 +66,9 @@ class Information:
         Log-likelihoods of these records.
     n : int
         Number of records in the data.
+    simulated : bool
+        Whether the model generated the records. Else they are records of the domain, resampled in
+        proportion to their likelihood: of a potential, or a density without a generator.
     """
 
     drawn: Mapping[str, np.ndarray]
@@ -72,6 +76,7 @@ class Information:
     scores: np.ndarray
     values: np.ndarray
     n: int
+    simulated: bool = True
 
     def gain(self, private: PrivateModel, power: float, clip: ClipBounds | None = None) -> float:
         """Expected gain in nats in the region of a model, at a power and with a clip."""
@@ -83,14 +88,28 @@ class Information:
         return mass * float(gains[inside].mean() if inside.any() else gains.min())
 
     def _gains(self, power: float, clip: ClipBounds | None) -> np.ndarray:
-        """1/2 log det(I + w n S J) at each point; clipped records have a score of 0."""
-        scores = self.scores
+        """1/2 log det(I + w n S J) at each point, less what a clip loses by its bias.
+
+        Clipped records have a score of 0. Their scores no longer cancel against the others': this
+        shifts the posterior by P^-1 w n b, with P its precision and b the mean score of a record,
+        and adds the square of the shift to its variance.
+        """
+        scores, weight = self.scores, power * self.n
+        count = scores.shape[1]
         if clip is not None:
             inside = (self.values > clip[0]) & (self.values < clip[1])
-            scores = scores * inside[..., None]
-        fisher = np.einsum("tri,trj->tij", scores, scores) / scores.shape[1]
-        spectrum = np.clip(np.linalg.eigvalsh(fisher), 0.0, None)
-        return 0.5 * np.log1p(power * self.n * spectrum).sum(axis=1)
+            lost, scores = scores * ~inside[..., None], scores * inside[..., None]
+        fisher = np.einsum("tri,trj->tij", scores, scores) / count
+        spectrum, axes = np.linalg.eigh(fisher)
+        precision = 1.0 + weight * np.clip(spectrum, 0.0, None)
+        gains = 0.5 * np.log(precision).sum(axis=1)
+        if clip is None:
+            return gains
+        along = np.einsum("tri,tij->trj", lost, axes)
+        # Squared means, less the part of them that comes from simulating few records.
+        squares = along.mean(axis=1) ** 2 - along.var(axis=1) / count
+        shift = weight**2 * (np.clip(squares, 0.0, None) / precision).sum(axis=1)
+        return np.maximum(gains - 0.5 * np.log1p(shift), 0.0)
 
     def quantile(self, share: float) -> float:
         """A quantile of the simulated log-likelihoods."""
@@ -102,12 +121,13 @@ _SIMULATED: WeakKeyDictionary[PrivateModel, dict[int, Information | str]] = Weak
 
 
 def simulated_information(
-    private: PrivateModel, n: int | None, reference: Any = None
+    private: PrivateModel, n: int | None, reference: Any = None, *, weighted: bool = False
 ) -> Information:
     """Scores of records simulated from the prior predictive of an untempered model. Reads no data.
 
     The seed is fixed: this randomness chooses a plan and is no private draw. Where nothing can be
-    simulated, `Unsupported` says why.
+    simulated, `Unsupported` says why; with `weighted`, records of the domain may stand in for what
+    has no generator (see `Information.simulated`).
     """
     count = ASSUMED_N if n is None else n
     if reference is not None:
@@ -121,6 +141,8 @@ def simulated_information(
     found = cached[count]
     if isinstance(found, str):
         raise Unsupported(found)
+    if not (found.simulated or weighted):
+        raise Unsupported("no record can be simulated: no distribution of private data")
     return found
 
 
@@ -139,6 +161,12 @@ def _simulate(private: PrivateModel, n: int, reference: Any) -> Information:
             return Information(drawn, points, scores, values, n)
         except (Unsupported, *EVALUATION_ERRORS) as error:
             cause = error
+    if reference is None and not private.graph.rows_differ and not private.graph.windows:
+        try:
+            scores, values = _weighted_scores(logp, private, points, directions)
+            return Information(drawn, points, scores, values, n, simulated=False)
+        except (Unsupported, *EVALUATION_ERRORS):
+            pass
     if isinstance(cause, Unsupported):
         raise cause
     raise Unsupported("the log-likelihood of simulated records cannot be computed") from cause
@@ -158,6 +186,38 @@ def _simulated_scores(
         found = _central_differences(logp, private, point, simulator.at(point), *directions)
         scores.append(found[0])
         values.append(found[1])
+    return np.array(scores), np.array(values)
+
+
+def _weighted_scores(
+    logp: Any,
+    private: PrivateModel,
+    points: Mapping[str, np.ndarray],
+    directions: tuple[np.ndarray, list[str]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and log-likelihoods of records of the domain, in proportion to their likelihood."""
+    rng = np.random.default_rng(PRIOR_SEED)
+    data = {
+        source.name: np.moveaxis(
+            uniform_entries(source.domain, source.row_shape, TRIED_RECORDS, source.is_whole, rng),
+            0,
+            source.axis,
+        ).astype(source.dtype)
+        for source in private.sources
+    }
+    scores, values = [], []
+    for k in range(len(next(iter(points.values())))):
+        point = {name: v[k] for name, v in points.items()}
+        slopes, heights = _central_differences(logp, private, point, data, *directions)
+        if heights.shape != (TRIED_RECORDS,):
+            raise Unsupported("the log-likelihood keeps the number of records it was built for")
+        heights = np.where(np.isnan(heights), -np.inf, heights)
+        weights = np.exp(heights - heights.max()) if np.isfinite(heights.max()) else None
+        if weights is None:
+            raise Unsupported("no record of the domain is possible at a prior draw")
+        kept = rng.choice(TRIED_RECORDS, RECORDS, p=weights / weights.sum())
+        scores.append(slopes[kept])
+        values.append(heights[kept])
     return np.array(scores), np.array(values)
 
 

@@ -45,6 +45,7 @@ from pymc_private.samplers.choose import AUTO, choose_sampler, sampler_candidate
 
 SIMULATED_FROM_DOMAIN = "records simulated from the prior, covariates uniform on their domain"
 SIMULATED_FROM_REFERENCE = "records simulated from the prior, covariates from the reference"
+WEIGHTED_ON_DOMAIN = "records of the domain, each in proportion to its likelihood"
 REFERENCE_CLAIM = "the reference= by which the plan was chosen is public"
 
 
@@ -95,10 +96,10 @@ def calibrate(
         Under add/remove: a public guess of the number of records, for the plan's text and for
         choosing (default there: 1000). Under substitution the number is public and known.
     clip : bool, optional
-        Whether log-likelihoods may be clipped too (`pymc_private.clip`), with bounds from
-        simulated records. That is another model, and the summary says so. Default: only if no other
-        candidate has a guarantee. True: also where it promises 1.1 times the information of every
-        other candidate.
+        Whether log-likelihoods may be clipped too (`pymc_private.clip`), with bounds that are
+        searched on simulated records. That is another model, and the summary says so. Default:
+        only if no other candidate has a guarantee. True: also where it promises 1.1 times the
+        information of every other candidate.
     sampler : str or sampler
         ``"auto"`` takes the strongest claim that fits; or ``"conjugate"``, ``"boxes"``, ``"grid"``,
         or one with its options, such as ``pmp.Grid(points=64)``. Its cost is part of the guarantee.
@@ -129,9 +130,11 @@ def calibrate(
     -----
     Information is that expected in the Gaussian approximation, E[1/2 log det(I + w n S J(theta))]
     over the prior, 0 where a trim cuts off: w is the power, S the prior covariance, J the Fisher
-    information of one (clipped) record. The simulation has a fixed seed: it chooses a plan and is
-    no private draw. Where nothing can be simulated (potentials, densities without a generator) each
-    record is assumed to hold as much information as the prior, and the summary says so.
+    information of one (clipped) record. A clip loses by its bias: scores no longer cancel, which
+    shifts the posterior. The simulation has a fixed seed: it chooses a plan and is no private draw.
+    Of potentials and densities without a generator, records of the domain stand in, each in
+    proportion to its likelihood; where that fails, each record is assumed to hold as much
+    information as the prior. The summary says so.
 
     References
     ----------
@@ -234,7 +237,9 @@ def _simulate_information(
 ) -> tuple[Information | None, str]:
     """The information of simulated records, and a text that says how they were simulated."""
     try:
-        found = simulated_information(private, n, reference)
+        found = simulated_information(private, n, reference, weighted=True)
+        if not found.simulated:
+            return found, WEIGHTED_ON_DOMAIN
         return found, SIMULATED_FROM_DOMAIN if reference is None else SIMULATED_FROM_REFERENCE
     except Unsupported as error:
         return None, f"each record supposed to tell as much as the prior ({error.problem})"
@@ -255,7 +260,10 @@ def _frontier_rows(
         rows += [] if clipped is None else [clipped]
     if not rows:
         raise candidates.refusal()
-    best = max(rows, key=partial(_frontier_value, temper=request.temper))
+    value = partial(_frontier_value, temper=request.temper)
+    coarse = max(rows, key=value)
+    best = candidates.finely(coarse, budget)
+    rows = [best if row is coarse else row for row in rows]
     if best.power < 1 and not request.temper:
         _refuse_untempered(best, request.epsilon, request.delta, draws)
     return [replace(row, chosen=True) if row is best else row for row in rows]

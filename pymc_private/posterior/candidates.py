@@ -38,8 +38,16 @@ from pymc_private.samplers.method import Method
 PRIOR_MASSES = (0.8, 0.9, 0.95, 0.99, 0.999)
 DEFAULT_MASS = 0.95
 """The mass at which the search for the best box starts: the usual public convention (T8)."""
-CLIP_TAILS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.4)
-"""Shares of simulated log-likelihoods that a clip may lie beyond, at either end."""
+SEARCH_TOLERANCE = 0.2
+"""Gap between bound and truth at which boxes are compared; the one chosen is certified finely."""
+CLIP_TOLERANCE = 1.0
+"""As much of a clipped model: records at both ends of the clip nearly reach 2 (b - a), of T25."""
+CLIP_SHARES = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96, 0.99, 1.0)
+"""Shares of simulated log-likelihoods that lie below an end of a clip, where its search starts."""
+FIRST_STEP, LAST_STEP = 0.25, 0.02
+"""Steps of an end of a clip in that search, in distances between the ends."""
+BOX_TAIL = 0.0025
+"""Tail of prior draws beyond a box of what has no central box, where a clip needs one."""
 CLIP_ADVANTAGE = 1.1
 """A clip changes the model, so it must promise this many times the information of the others."""
 NEIGHBOR_TOLERANCE = 0.97
@@ -87,19 +95,47 @@ class CandidateModels:
         """The default box with log-likelihoods clipped to the best bounds on simulated records."""
         if self.information is None or self.private.graph.clip is not None:
             return None
-        try:
-            box = trim(self.private, mass=DEFAULT_MASS)
-        except (DomainError, Unsupported):
-            return None
+        box = self._box_of_a_clip
         bounds = best_clip_bounds(box, self.information, budget)
+        if bounds is None:
+            return None
 
         def make() -> CertifiedModel:
             model, power = clip(box, *bounds), Fraction(_power_for_clip(box, bounds, budget))
             self._pick(tempered(model, power))  # a sampler may apply only at a low power
-            return model, certify(model)
+            return model, certify(model, tolerance=CLIP_TOLERANCE)
 
         row = self._row((bounds, budget.draws), make, budget, DEFAULT_MASS)
         return None if row is None else replace(row, clipped=True)
+
+    @cached_property
+    def _box_of_a_clip(self) -> PrivateModel:
+        """The default box; of what has no central box, quantiles of prior draws.
+
+        The range of a clipped model needs no box, the box sampler does.
+        """
+        try:
+            box = trim(self.private, mass=DEFAULT_MASS)
+        except (DomainError, Unsupported):
+            box = self.private
+        drawn = {} if self.information is None else self.information.drawn
+        tails = {
+            name: tuple(np.quantile(drawn[name], [BOX_TAIL, 1.0 - BOX_TAIL], axis=0))
+            for name, bounds in box.box.items()
+            if name in drawn and drawn[name].dtype.kind == "f" and not bounds.is_finite
+        }
+        try:
+            return trim(box, box=tails) if tails else box
+        except (DomainError, Unsupported):
+            return box
+
+    def finely(self, row: FrontierRow, budget: DrawBudget) -> FrontierRow:
+        """The row of a box, certified as finely as the effort allows."""
+        if row.mass is None or row.clipped or row.certificate.tolerance < SEARCH_TOLERANCE:
+            return row
+        private = row.private
+        fine = self._row(("fine", row.mass), lambda: (private, certify(private)), budget, row.mass)
+        return row if fine is None else fine
 
     def is_undrawable(self, mass: float) -> bool:
         """Whether no sampler applies to the box of that mass at the power it affords."""
@@ -128,7 +164,7 @@ class CandidateModels:
         """A central box; a model without a sampler is refused before the long certification."""
         private = trim(self.private, mass=mass)
         self._check_drawable(private)
-        return private, certify(private)
+        return private, certify(private, tolerance=SEARCH_TOLERANCE)
 
     def _check_drawable(self, private: PrivateModel) -> None:
         """Refuse a model without a sampler at any power; checked again at the power afforded."""
@@ -239,20 +275,35 @@ def candidate_boxes(
 
 def best_clip_bounds(
     private: PrivateModel, information: Information, budget: DrawBudget
-) -> tuple[float, float]:
+) -> tuple[float, float] | None:
     """Clipping bounds of the log-likelihood of a record with the largest expected information.
 
-    In multiples of 0.01 nats. R is at most twice their distance (T25; once under add/remove).
+    In multiples of 0.01 nats; None if no simulated log-likelihoods lie apart. R is at most twice
+    their distance (T25; once under add/remove). The best pair of quantiles is moved, one end at a
+    time, by steps that halve.
     """
 
     def gain(bounds: tuple[float, float]) -> float:
+        if bounds[0] >= bounds[1]:
+            return -math.inf
         return information.gain(private, _power_for_clip(private, bounds, budget), bounds)
 
-    found = []
-    for low, high in product(CLIP_TAILS[1:], CLIP_TAILS):
-        lower, upper = information.quantile(low), information.quantile(1.0 - high)
-        found.append((math.floor(100.0 * lower) / 100.0, math.ceil(100.0 * upper) / 100.0))
-    return max((bounds for bounds in found if bounds[0] < bounds[1]), key=gain)
+    ends = dict.fromkeys(round(information.quantile(share), 2) for share in CLIP_SHARES)
+    pairs = [(low, high) for low, high in product(ends, ends) if low < high]
+    if not pairs:
+        return None
+    best = max(pairs, key=gain)
+    best_gain, step = gain(best), FIRST_STEP
+    while step >= LAST_STEP:
+        room = step * (best[1] - best[0])
+        moved = [(-room, 0.0), (room, 0.0), (0.0, -room), (0.0, room), (-room, room), (room, -room)]
+        near = [(round(best[0] + low, 2), round(best[1] + high, 2)) for low, high in moved]
+        gains = [gain(bounds) for bounds in near]
+        if max(gains) > best_gain * (1.0 + 1e-3):
+            best, best_gain = near[int(np.argmax(gains))], max(gains)
+        else:
+            step /= 2.0
+    return best
 
 
 def _power_for_clip(

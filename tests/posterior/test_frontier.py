@@ -113,17 +113,19 @@ def test_what_is_chosen_promises_most(plan):
 
 def test_a_reference_alters_what_is_expected_and_is_listed_as_a_claim(slopes, plan):
     boxed = pmp.trim(slopes, box={"slope": (-1, 1)})
-    near = pmp.calibrate(boxed, draws=10, reference={"X": np.full((4, 2), 0.01)}, **BUDGET)
+    near = pmp.calibrate(
+        boxed, draws=10, reference={"X": np.full((4, 2), 0.01)}, clip=False, **BUDGET
+    )
     assert near.whole < 0.1 * plan.whole
     assert any("reference=" in claim for claim in near.certificate.claims)
     assert "from the reference" in near.summary()
 
 
 def test_only_what_has_no_other_price_is_clipped_and_loudly(monkeypatch):
-    def certify_what_is_clipped(private):  # the other search would take seconds to fail
+    def certify_what_is_clipped(private, **coarsely):  # the other search would take seconds to fail
         if private.graph.clip is None:
             raise NotCertified("log y has no bound")
-        return pmp.certify(private)
+        return pmp.certify(private, **coarsely)
 
     monkeypatch.setattr("pymc_private.posterior.candidates.certify", certify_what_is_clipped)
     private = private_of(unbounded, {"y": (0, 5)}, n=20)
@@ -179,7 +181,9 @@ def test_without_tempering_a_box_that_fits_whole_is_taken():
 
 def test_a_tempered_model_is_judged_at_its_whole_power(slopes):
     boxed = pmp.trim(slopes, box={"slope": (-1, 1)})
-    half, whole = (pmp.calibrate(p, draws=10, **BUDGET) for p in (temper(boxed, 0.5), boxed))
+    half, whole = (
+        pmp.calibrate(p, draws=10, clip=False, **BUDGET) for p in (temper(boxed, 0.5), boxed)
+    )
     assert half.chosen.information == pytest.approx(whole.chosen.information, rel=1e-3)
 
 

@@ -1,0 +1,94 @@
+"""The ends of a clip: as good as a hand would find, and what a clip loses by its bias."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_private as pmp
+from pymc_private.models.information import simulated_information
+from pymc_private.posterior.candidates import DrawBudget, best_clip_bounds
+
+N = 400
+BUDGET = DrawBudget(1.0, 1e-6, 10)
+
+
+def private_of(build, **domain):
+    with pm.Model() as model:
+        build(model)
+    return pmp.privatize(model, records={next(iter(domain)): 0}, domain=domain)
+
+
+def exponential(model):
+    pm.Exponential("y", pm.Gamma("rate", 2, 1), observed=np.ones(N))
+
+
+def weibull(model):
+    pm.Weibull("y", pm.Gamma("a", 2, 1), pm.Gamma("b", 2, 1), observed=np.ones(N))
+
+
+def student(model):
+    mu, s = pm.Normal("mu", 0, 2), pm.HalfNormal("s", 1)
+    pm.StudentT("y", nu=4, mu=mu, sigma=s, observed=np.zeros(N))
+
+
+def loss(model):
+    y = pm.Data("y", np.zeros(N))
+    pm.Potential("loss", -abs(y - pm.Normal("mu", 0, 2)))
+
+
+MODELS = {
+    "exponential": (exponential, {"y": (0, 20)}), "weibull": (weibull, {"y": (0.01, 10)}),
+    "student": (student, {"y": (-8, 8)}), "loss": (loss, {"y": (-6, 6)}),
+}  # fmt: skip
+
+
+def value(private, information, bounds):
+    power = min(1.0, BUDGET.range / (2 * (bounds[1] - bounds[0])))
+    return information.gain(private, power, bounds)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_clip_of_a_coarse_grid_promises_a_tenth_more(name):
+    private = private_of(MODELS[name][0], **MODELS[name][1])
+    information = simulated_information(private, N, weighted=True)
+    found = best_clip_bounds(private, information, BUDGET)
+    low, high = (information.quantile(share) for share in (0.001, 0.999))
+    grid = np.linspace(low - 1.0, high + 1.0, 13)
+    by_hand = max(value(private, information, (a, b)) for a in grid for b in grid if b - a > 0.05)
+    assert value(private, information, found) >= by_hand / 1.1
+    worse = (found[0], found[0] + 0.3 * (found[1] - found[0]))  # the test can fail
+    assert value(private, information, worse) < value(private, information, found)
+
+
+def test_a_clip_that_shifts_the_posterior_is_charged_its_bias():
+    """A narrow clip of exponential times keeps scores that do not cancel."""
+    private = private_of(exponential, y=(0, 20))
+    information = simulated_information(private, N)
+    narrow, wide = (-4.24, -2.56), (-40.0, 40.0)
+    unbiased = replace(information, scores=information.scores * _inside(information, narrow))
+    kept = unbiased.gain(private, 0.1)  # as if the scores left still cancelled
+    assert information.gain(private, 0.1, narrow) < 0.8 * kept
+    whole = information.gain(private, 0.1)
+    assert information.gain(private, 0.1, wide) == pytest.approx(whole, rel=1e-12)
+
+
+def _inside(information, clip):
+    return ((information.values > clip[0]) & (information.values < clip[1]))[..., None]
+
+
+def test_a_potential_is_judged_by_records_of_its_domain():
+    private = private_of(loss, y=(-6, 6))
+    information = simulated_information(private, N, weighted=True)
+    assert not information.simulated
+    # Residuals of exp(-|y - mu|) have mean size 1 and scores of size 2, the prior sd.
+    assert np.mean(-information.values) == pytest.approx(1.0, abs=0.15)
+    with pytest.warns(pmp.PrivacyWarning, match="another model"):
+        plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=10, clip=True)
+    assert plan.verdict == ""
+    assert "in proportion to its likelihood" in plan.summary()
+    with pytest.raises(pmp.Unsupported):
+        simulated_information(private, N)

@@ -214,7 +214,7 @@ def test_after_the_charge_a_failure_tells_its_type_alone(plan, monkeypatch):
     assert len(book.entries) == 1
 
 
-def test_shapes_that_depend_on_the_data_do_not_leave(plan, monkeypatch):
+def test_shapes_that_depend_on_the_data_are_caught(plan, monkeypatch):
     original = NormalSum.release
 
     def longer(self, records, noise, progress=None):
@@ -394,7 +394,7 @@ def test_simulated_coverage_is_right_for_the_right_likelihood(plan):
     assert summarized(plan).facts["coverage"]["simulations"] == found.simulations
 
 
-def test_a_likelihood_without_the_noise_falls_short(plan, monkeypatch):
+def test_a_likelihood_without_the_noise_is_caught(plan, monkeypatch):
     monkeypatch.setattr(NormalSum, "variance", property(lambda self: self.n / 4))
     wrong = planned(plan.private)
     found = wrong.coverage(simulations=100, draws=400, progressbar=False)

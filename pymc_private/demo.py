@@ -18,6 +18,7 @@ from pymc_private.posterior.calibrate import calibrate
 from pymc_private.posterior.plan import Plan
 from pymc_private.posterior.sample import sample
 from pymc_private.release.answers import answer
+from pymc_private.release.learned import learned_lines
 from pymc_private.release.release import Release
 from pymc_private.report.plots import plot_posterior
 from pymc_private.report.report import report
@@ -56,6 +57,7 @@ def demo(folder: Path) -> Release:
         "5. a question, answered free of charge: which slope is larger?", compare_slopes(release)
     )
     _write_results(plan, release, ledger, folder)
+    _print_step("6. what was learned", "\n".join(learned_lines(release)) or "not known")
     print(f"\nwrote report.html, fair.nc, fair.sqlite, plan.png and posterior.png to {folder}/")
     print(f"{time.perf_counter() - start:.1f} s")
     return release

@@ -84,9 +84,9 @@ def calibrate(
     delta : float
         In [0, 1).
     draws : int or sequence of int
-        Number of draws released, at least 1. Of several numbers the plan is for the first;
-        `.frontier`, `.to_frame()` and `.plot()` show what each would leave, and `.at(number)` gives
-        its plan.
+        Number of draws released, at least 1. One draw keeps the most information: the power falls
+        with their number. Of several numbers the plan is for the first; `.frontier`, `.to_frame()`
+        and `.plot()` show what each would leave, and `.at(number)` gives its plan.
     temper : bool
         Whether the likelihood may be tempered. If not, a budget too small is refused.
     reference : mapping of str to array, or pandas.DataFrame, optional

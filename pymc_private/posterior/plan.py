@@ -34,6 +34,8 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import describe_change
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release.allowed import PRIOR_SCORES
+from pymc_private.release.learned import FEWEST_DRAWS
+from pymc_private.samplers.choose import sampling_time
 from pymc_private.summaries.expected import expected_score_information
 
 
@@ -301,7 +303,19 @@ def plan_summary(plan: Plan) -> Iterator[str]:
     yield from _describe_region(plan)
     if math.isfinite(plan.chosen.information) and not _has_single_point(plan):
         yield from _describe_judgment(plan)
+    yield from _describe_time(plan)
     yield from _describe_summary(plan)
+
+
+def _describe_time(plan: Plan) -> Iterator[str]:
+    """How long sampling takes, and what a single draw does not show."""
+    time = "" if plan.method is None else sampling_time(plan.private, plan.method, plan.draws)
+    if time:
+        yield f"expected time of sampling: {time}"
+    if plan.draws == 1:
+        yield (
+            f"one draw keeps most information and shows no width: draws={FEWEST_DRAWS} or more do"
+        )
 
 
 def _describe_summary(plan: Plan) -> Iterator[str]:
@@ -348,6 +362,8 @@ def _describe_verdict(plan: Plan) -> Iterator[str]:
 def improvements(plan: Plan) -> list[str]:
     """What may make draws of this model tell more, the most likely first; reads no data."""
     found = []
+    if plan.of_summary > plan.information:
+        found.append("one noisy summary instead of draws (release='summary' in calibrate)")
     if plan.draws > 1:
         found.append("fewer draws (draws=1)")
     if plan.private.graph.clip is None:

@@ -6,6 +6,7 @@ the grid joins where a claim in floating point is required or a parameter is dis
 
 from __future__ import annotations
 
+import html
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -114,9 +115,41 @@ class SamplerCandidate:
         return f"{self.name}, {self.claim}{time}"
 
 
+class SamplerTable(tuple[SamplerCandidate, ...]):
+    """Samplers for one model, which print as a table."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        rows = [
+            (one.name, _time_text(one.seconds) or "-", one.why_not or one.claim) for one in self
+        ]
+        widths = [max(len(row[k]) for row in [*rows, TABLE_HEAD]) for k in (0, 1)]
+        return "\n".join(
+            f"{name:<{widths[0]}}  {time:<{widths[1]}}  {text}"
+            for name, time, text in (TABLE_HEAD, *rows)
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+TABLE_HEAD = ("sampler", "time", "claim, or why it does not apply")
+
+
+def _time_text(seconds: float) -> str:
+    """A rough time; empty where it is not known."""
+    return "" if math.isnan(seconds) else _rough_duration(seconds)
+
+
+def sampling_time(private: PrivateModel, method: Method, draws: int) -> str:
+    """The expected time of the draws; empty where the number of records is protected."""
+    return "" if private.neighbors == ADD_REMOVE else _time_text(method.seconds(private, draws))
+
+
 def sampler_candidates(
     private: PrivateModel, draws: int, pure: bool = False, strict: bool = False
-) -> tuple[SamplerCandidate, ...]:
+) -> SamplerTable:
     """Every sampler, with its claim and a rough time, or why it does not fit. Reads no data."""
     found = []
     for name in SAMPLERS_BY_NAME:
@@ -131,7 +164,7 @@ def sampler_candidates(
             found.append(SamplerCandidate(method.name, method.claim(private), seconds))
         except (Unsupported, DomainError) as error:
             found.append(SamplerCandidate(method.name, "", float("nan"), error.problem))
-    return tuple(found)
+    return SamplerTable(found)
 
 
 def _resolve(sampler: Any, pure: bool) -> Method:

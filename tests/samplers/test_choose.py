@@ -207,3 +207,12 @@ def test_a_seed_marks_every_sampler_not_private(beta):
         assert not first.private
         assert first.guarantee.epsilon(0.1) == np.inf
         assert first.posterior.equals(second.posterior)
+
+
+def test_the_samplers_of_a_plan_print_as_a_table(beta):
+    plan = pmp.calibrate(beta, epsilon=1, draws=2)
+    head, *rows = repr(plan.alternatives()).split("\n")
+    assert head.split()[:2] == ["sampler", "time"]
+    assert [row.split()[0] for row in rows] == [one.name for one in plan.alternatives()]
+    assert "expected time of sampling: seconds" in plan.summary()
+    assert "shows no width" in pmp.calibrate(beta, epsilon=1).summary()

@@ -227,6 +227,20 @@ def test_no_private_covariates_need_neither_moments_nor_curvature():
     assert abs(found.mean[0] - np.log(data["y"].mean())) < 4 * found.sd[0] < 0.4
 
 
+def test_the_curvature_of_public_covariates_is_that_of_all_their_rows():
+    plan = mechanism(moments=None)
+    data = records(plan.law, THETA, 1500, 2)
+    x, outcomes = {"x": data["x"]}, {"y": data["y"]}
+    public = mechanism(moments=None, public_rows=x)
+    released = public.release(outcomes, SimulatedNoise(np.random.default_rng(1)))
+    assert float(released["curvature_sd"]) == 0.0
+    score = public._noisy_scores(released, x)[-1]
+    expected, _ = score.clipped.moments(np.ones(1500))
+    np.testing.assert_allclose(released["curvature"], expected, rtol=1e-9)
+    found = posterior(public, released)
+    assert np.abs((found.mean - THETA) / found.sd).max() < 4.5
+
+
 def test_a_summary_that_says_little_says_so():
     plan = mechanism(n=1500, mu=MU)
     noise = SimulatedNoise(np.random.default_rng(4))

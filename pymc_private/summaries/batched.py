@@ -34,7 +34,7 @@ from pymc_private.analysis.traversal import evaluate_node, rebuild, without_trac
 from pymc_private.summaries.plain_record import vectorizable
 
 
-class BatchedFunction:
+class VectorizedFunction:
     """A function of one point as a function of arrays of points, made at its first call.
 
     Parameters

@@ -18,7 +18,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.summaries.cell_partition import (
     MOST_LEVELS,
     CovariateAxis,
-    Partition,
+    CellPartition,
     cell_nodes,
     covariate_axes,
     outcome_edges,
@@ -61,7 +61,7 @@ class CellDesign:
 
     Attributes
     ----------
-    partition : Partition
+    partition : CellPartition
     probabilities : CellProbabilities
     information : float
         Expected information in nats.
@@ -72,7 +72,7 @@ class CellDesign:
         Share of prior draws whose density quadrature cannot integrate.
     """
 
-    partition: Partition
+    partition: CellPartition
     probabilities: CellProbabilities
     information: float
     compared: dict[str, float]
@@ -112,7 +112,7 @@ class CellDesigner:
 
     def best(self, edges: np.ndarray | None) -> CellDesign:
         """The design to be used; `edges` are those of the outcome if a user gives them."""
-        found: list[tuple[Partition, float]] = []
+        found: list[tuple[CellPartition, float]] = []
         for partition in self._candidates(edges):
             nodes = cell_nodes(self.record.support, partition, DESIGN_PANELS)
             cells = CellProbabilities(self.densities, partition, nodes)
@@ -131,7 +131,7 @@ class CellDesigner:
         probabilities, lost = self._refined(partition)
         return CellDesign(partition, probabilities, value, compared, lost)
 
-    def _candidates(self, edges: np.ndarray | None) -> list[Partition]:
+    def _candidates(self, edges: np.ndarray | None) -> list[CellPartition]:
         support, outcome = self.record.support, self.record.outcome
         cut = any(axis.is_cut for axis in covariate_axes(self.record.covariates, 2))
         known, found = set(), []
@@ -141,7 +141,7 @@ class CellDesigner:
                 inner = edges
                 if inner is None:
                     inner = outcome_edges(support, self.simulated, outcome.domain, number)
-                partition = Partition(outcome.name, inner, self._own_atoms(), axes)
+                partition = CellPartition(outcome.name, inner, self._own_atoms(), axes)
                 key = (pieces, inner.tobytes())
                 if key not in known and np.prod(partition.shape) <= MOST_CELLS:
                     known.add(key)
@@ -193,7 +193,7 @@ class CellDesigner:
         spectrum = np.clip(np.linalg.eigvalsh(fisher), 0.0, None)
         return float(0.5 * np.log1p(spectrum).sum(axis=1).mean())
 
-    def _refined(self, partition: Partition) -> tuple[CellProbabilities, float]:
+    def _refined(self, partition: CellPartition) -> tuple[CellProbabilities, float]:
         """Enough panels for the prior, and the share of prior draws for which none suffice."""
         theta = self.parameters.draws(JUDGED_DRAWS, PRIOR_SEED + 2)
         natural = self.parameters.natural(theta)
@@ -216,7 +216,7 @@ class CellDesigner:
             )
         return cells, float(wrong.mean())
 
-    def _judged(self, partition: Partition, panels: int, natural: Any) -> tuple[Any, Any]:
+    def _judged(self, partition: CellPartition, panels: int, natural: Any) -> tuple[Any, Any]:
         nodes = cell_nodes(self.record.support, partition, panels)
         cells = CellProbabilities(self.densities, partition, nodes)
         return cells, cells(natural)

@@ -151,7 +151,7 @@ def _levels(source: Source, low: float, high: float) -> np.ndarray | None:
 
 # ---- partitions --------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
-class Partition:
+class CellPartition:
     """Cells of records: covariate cells, in the order of the axes, by outcome cells.
 
     Attributes
@@ -265,7 +265,7 @@ class CellNodes:
     is_exact: bool
 
 
-def cell_nodes(support: CellSupport, partition: Partition, panels: int) -> CellNodes:
+def cell_nodes(support: CellSupport, partition: CellPartition, panels: int) -> CellNodes:
     """Nodes for all outcome cells, with `panels` panels of five Gauss-Legendre points each."""
     width = partition.shape[1]
     parts: list[tuple[np.ndarray, np.ndarray, int]] = []

@@ -19,8 +19,8 @@ from pymc_private.analysis.intervals.ops import EqualForms, OnSimplex
 from pymc_private.analysis.traversal import rebuild, scalar_op
 from pymc_private.models.data_variables import Source
 from pymc_private.models.record_likelihood import SingleRecord
-from pymc_private.summaries.batched import BatchedFunction, without_checks
-from pymc_private.summaries.cell_partition import CellNodes, Partition
+from pymc_private.summaries.batched import VectorizedFunction, without_checks
+from pymc_private.summaries.cell_partition import CellNodes, CellPartition
 from pymc_private.summaries.plain_record import in_compiled_operations, rebuild_by_leaves
 
 MASS_TOLERANCE = 0.1
@@ -45,7 +45,7 @@ class RecordDensities:
         self._given = [s for s in (outcome, *covariates) if s.name in record.data]
         inputs = [*record.parameters.values(), *(record.data[s.name] for s in self._given)]
         leading = [(True, False)] * len(record.parameters) + [(False, True)] * len(self._given)
-        self._function = BatchedFunction(inputs, [record.value], leading)
+        self._function = VectorizedFunction(inputs, [record.value], leading)
 
     def table(self, values: np.ndarray, rows: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """Data of pseudo-records, every value in every row: arrays of R Q entries."""
@@ -100,7 +100,9 @@ class CellProbabilities:
     nodes : CellNodes
     """
 
-    def __init__(self, densities: RecordDensities, partition: Partition, nodes: CellNodes) -> None:
+    def __init__(
+        self, densities: RecordDensities, partition: CellPartition, nodes: CellNodes
+    ) -> None:
         self.densities, self.nodes, self.shape = densities, nodes, partition.shape
         rows, self.row_weights = partition.reference(densities.covariates)
         self.data = densities.table(nodes.values, rows)

@@ -35,7 +35,7 @@ from pymc_private.summaries.cell_likelihood import (
     cell_log_likelihood,
     symbolic_cell_log_likelihood,
 )
-from pymc_private.summaries.cell_partition import Partition
+from pymc_private.summaries.cell_partition import CellPartition
 from pymc_private.summaries.cell_records import cell_record, checked_edges
 from pymc_private.summaries.noise import CHUNK, NoiseScale, SimulatedNoise, largest_mu
 from pymc_private.summaries.parameters import ParameterVector
@@ -58,7 +58,7 @@ EMPTY_CELL = 2.0
 MANY_EMPTY = 0.25
 
 
-class CountNoise(Protocol):
+class CellNoise(Protocol):
     """Noise on counts of disjoint cells, as of `noise.LatticeNoise` and `SimulatedNoise`."""
 
     def counts(self, chunks: Iterable[np.ndarray], cells: int, mu: float) -> np.ndarray:
@@ -82,7 +82,7 @@ class CellMechanism:
 
     Attributes
     ----------
-    partition : Partition
+    partition : CellPartition
     sd : float
         Standard deviation of the noise of each count; public.
 
@@ -119,7 +119,7 @@ class CellMechanism:
             private, record, self.parameters, self.sd**2, private.n if is_public else n or ASSUMED_N
         )
         design = self._designer.best(given)
-        self.partition: Partition = design.partition
+        self.partition: CellPartition = design.partition
         self.probabilities = design.probabilities
         self.information = design.information
         self.facts = self._described(design.compared, design.lost)
@@ -167,7 +167,7 @@ class CellMechanism:
 
     # ---- the release ---------------------------------------------------------------------------
     def release(
-        self, records: Records, noise: CountNoise, progress: Progress | None = None
+        self, records: Records, noise: CellNoise, progress: Progress | None = None
     ) -> Released:
         """Noisy counts of all cells, and the public numbers that describe the cells."""
         labels = self.partition.cells(records)

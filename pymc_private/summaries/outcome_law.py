@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.summaries.clipped_scores import Rows
-from pymc_private.summaries.outcome_nodes import Nodes, outcome_nodes
+from pymc_private.summaries.outcome_nodes import OutcomeNodes, outcome_nodes
 from pymc_private.summaries.outcome_support import OutcomeSupport
 from pymc_private.summaries.record_density import RecordDensity
 
@@ -47,7 +47,7 @@ class OutcomeLaw:
         """Log p(y | rows, theta), shape (S, N, Q)."""
         return self.density.log_density(theta, rows, y)
 
-    def nodes(self, predictors: np.ndarray, rows: Rows) -> Nodes:
+    def nodes(self, predictors: np.ndarray, rows: Rows) -> OutcomeNodes:
         """Nodes of the outcome of each row, from the density of that row alone."""
         return outcome_nodes(
             lambda y: self.density.log_density_at(predictors, rows, y),

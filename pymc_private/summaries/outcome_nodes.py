@@ -32,7 +32,7 @@ from pymc_private.summaries.outcome_support import (
     outcome_support,
 )
 
-__all__ = ["Nodes", "OutcomeSupport", "check_mass", "outcome_nodes", "outcome_support"]
+__all__ = ["OutcomeNodes", "OutcomeSupport", "check_mass", "outcome_nodes", "outcome_support"]
 
 LogDensity = Callable[[np.ndarray], np.ndarray]
 """Log densities at outcomes of shape (N, Q), any Q; row i of both belongs to record i."""
@@ -60,7 +60,7 @@ LARGEST_ERROR = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class OutcomeNodes:
     """Outcomes and their probabilities, row by row.
 
     Attributes
@@ -86,7 +86,7 @@ def outcome_nodes(
     support: OutcomeSupport,
     rows: int,
     entries: Mapping[str, np.ndarray] | None = None,
-) -> Nodes:
+) -> OutcomeNodes:
     """Nodes of the outcome for `rows` records.
 
     Parameters
@@ -118,14 +118,14 @@ def outcome_nodes(
         return _normalized(values, np.concatenate([inner, atoms], axis=1), support)
 
 
-def _normalized(values: np.ndarray, mass: np.ndarray, support: OutcomeSupport) -> Nodes:
+def _normalized(values: np.ndarray, mass: np.ndarray, support: OutcomeSupport) -> OutcomeNodes:
     total = mass.sum(axis=1)
     sound = np.isfinite(total) & (total > 0.0)
     mass = np.where(sound[:, None], mass / np.where(sound, total, 1.0)[:, None], 0.0)
-    return Nodes(values, mass, np.clip(values, *support.domain), total)
+    return OutcomeNodes(values, mass, np.clip(values, *support.domain), total)
 
 
-def check_mass(nodes: Nodes, outcome: str) -> None:
+def check_mass(nodes: OutcomeNodes, outcome: str) -> None:
     """Refuse a density whose probabilities do not sum to one. For public rows only.
 
     Raises

@@ -25,7 +25,7 @@ from pymc_private.models.prior import (
     restricted_draws,
 )
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.summaries.batched import BatchedFunction
+from pymc_private.summaries.batched import VectorizedFunction
 from pymc_private.summaries.prior_model import natural_variables, prior_model
 
 REGION_DRAWS = 1000
@@ -75,10 +75,10 @@ class ParameterVector:
         self.names = tuple(self.shapes)
         self._natural = natural_variables(self.model)
         self._values = {name: self.model.rvs_to_values[self.model[name]] for name in self.names}
-        self._backward = BatchedFunction(
+        self._backward = VectorizedFunction(
             list(self._values.values()), [self._natural[name] for name in self.names]
         )
-        self._forward = BatchedFunction(*_forward_graphs(self.model, self.names))
+        self._forward = VectorizedFunction(*_forward_graphs(self.model, self.names))
         restricted = bool(private.region) or private.theta_l is not None
         drawn = self._draw_values(REGION_DRAWS if restricted else PRIOR_DRAWS, PRIOR_SEED)
         self.value_shapes = {name: part.shape[1:] for name, part in drawn.items()}
@@ -137,8 +137,8 @@ class ParameterVector:
         return np.broadcast_to(found, (len(theta),)).copy()
 
     @cached_property
-    def _log_prior(self) -> BatchedFunction:
-        return BatchedFunction(list(self._values.values()), [self.model.logp()])
+    def _log_prior(self) -> VectorizedFunction:
+        return VectorizedFunction(list(self._values.values()), [self.model.logp()])
 
     def split(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Parts of vectors, shape (..., p), by free variable, in their unconstrained shapes."""

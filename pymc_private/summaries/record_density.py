@@ -24,7 +24,7 @@ from pymc_private.models.distributions import casts_between
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.record_likelihood import SingleRecord, single_record
 from pymc_private.summaries.batched import (
-    BatchedFunction,
+    VectorizedFunction,
     NumpyProgram,
     graph_variables,
     merged,
@@ -138,16 +138,16 @@ class RecordDensity:
         return [v.flatten()[k] for v in self._predictors for k in range(self._size_of(v))]
 
     @cached_property
-    def _predictor_function(self) -> BatchedFunction:
+    def _predictor_function(self) -> VectorizedFunction:
         inputs = [*self._values.values(), *self._rows.values()]
-        return BatchedFunction(inputs, self._components, self._per_row())
+        return VectorizedFunction(inputs, self._components, self._per_row())
 
     @cached_property
-    def _jacobian_function(self) -> BatchedFunction:
+    def _jacobian_function(self) -> VectorizedFunction:
         parameters = list(self._values.values())
         outs = [d for c in self._components for d in gradients(c, parameters)]
         inputs = [*parameters, *self._rows.values()]
-        return BatchedFunction(inputs, outs, self._per_row(), derivatives=True)
+        return VectorizedFunction(inputs, outs, self._per_row(), derivatives=True)
 
     def _per_row(self) -> list[tuple[bool, ...]]:
         return [()] * len(self._values) + [(True,)] * len(self._rows)
@@ -197,16 +197,16 @@ class RecordDensity:
         return scalars, rebuild([self._value], swaps)[0]
 
     @cached_property
-    def _density_function(self) -> BatchedFunction:
+    def _density_function(self) -> VectorizedFunction:
         scalars, value = self._downstream
-        return BatchedFunction(self._node_inputs(scalars), [value], self._per_node(scalars))
+        return VectorizedFunction(self._node_inputs(scalars), [value], self._per_node(scalars))
 
     @cached_property
-    def _score_function(self) -> BatchedFunction:
+    def _score_function(self) -> VectorizedFunction:
         scalars, value = self._downstream
         outs = gradients(value, scalars)
         leading = self._per_node(scalars)
-        return BatchedFunction(self._node_inputs(scalars), outs, leading, derivatives=True)
+        return VectorizedFunction(self._node_inputs(scalars), outs, leading, derivatives=True)
 
     def _node_inputs(self, scalars: list[Variable]) -> list[Variable]:
         return [*scalars, *self._rows.values(), self._y]
@@ -238,10 +238,10 @@ class RecordDensity:
         return np.broadcast_to(found, y.shape)
 
     @cached_property
-    def _joint_function(self) -> BatchedFunction:
+    def _joint_function(self) -> VectorizedFunction:
         inputs = [*self._values.values(), *self._rows.values(), self._y]
         leading = [POINT] * len(self._values) + [ROW] * len(self._rows) + [NODE]
-        return BatchedFunction(inputs, [self._value], leading)
+        return VectorizedFunction(inputs, [self._value], leading)
 
     def log_density(self, theta: np.ndarray, rows: Rows, y: np.ndarray) -> np.ndarray:
         """log p(y | rows, theta) at vectors (S, p) and outcomes y (N, Q), shape (S, N, Q)."""

@@ -52,7 +52,7 @@ RAKING_ROUNDS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
+class CovariateReference:
     """Weighted public rows.
 
     Attributes
@@ -86,7 +86,7 @@ def reference_rows(
     count: int,
     skip: int = 0,
     given: Any = None,
-) -> Reference:
+) -> CovariateReference:
     """Rows that stand for the records, independent of their data.
 
     Covariates are spread over their domains; where `given` holds them, its rows are used as they
@@ -134,20 +134,20 @@ def reference_rows(
         rows[source.name] = entries_from_unit(
             source.domain, source.row_shape, part, source.is_whole
         )
-    return Reference(rows, np.full(count, 1.0 / count))
+    return CovariateReference(rows, np.full(count, 1.0 / count))
 
 
-def _whole_block(blocks: Sequence[Rows], count: int, skip: int) -> Reference:
+def _whole_block(blocks: Sequence[Rows], count: int, skip: int) -> CovariateReference:
     """All rows of the only block, or `count` of them, spread evenly."""
     if not blocks:
-        return Reference({}, np.ones(1))
+        return CovariateReference({}, np.ones(1))
     length = len(next(iter(blocks[0].values())))
     picked = np.arange(length)
     if length > count:
         share = np.sort(_sobol(1, count, skip)[:, 0])
         picked = np.minimum((share * length).astype(np.int64), length - 1)
     rows = {name: values[picked] for name, values in blocks[0].items()}
-    return Reference(rows, np.full(len(picked), 1.0 / len(picked)))
+    return CovariateReference(rows, np.full(len(picked), 1.0 / len(picked)))
 
 
 def _levels(source: Source) -> list[np.ndarray]:
@@ -161,10 +161,12 @@ def _levels(source: Source) -> list[np.ndarray]:
     return [np.reshape(entry, source.row_shape) for entry in each]
 
 
-def _all_combinations(sources: Sequence[Source], levels: Sequence[list[np.ndarray]]) -> Reference:
+def _all_combinations(
+    sources: Sequence[Source], levels: Sequence[list[np.ndarray]]
+) -> CovariateReference:
     every = list(product(*levels))
     rows = {s.name: np.stack([each[k] for each in every]) for k, s in enumerate(sources)}
-    return Reference(rows, np.full(len(every), 1.0 / len(every)))
+    return CovariateReference(rows, np.full(len(every), 1.0 / len(every)))
 
 
 def _sobol(dimensions: int, count: int, skip: int) -> np.ndarray:
@@ -317,7 +319,9 @@ def _column_blocks(sources: Sequence[Source]) -> tuple[list[_Numbers], list[_Ind
     return numbers, [block for block in indicators if block.width]
 
 
-def covariate_moments(density: CovariateReader, reference: Reference) -> CovariateMoments | None:
+def covariate_moments(
+    density: CovariateReader, reference: CovariateReference
+) -> CovariateMoments | None:
     """The moments stage of a model; None if no private covariate has moments to release."""
     numbers, indicators = _column_blocks(density.covariates)
     return CovariateMoments(numbers, indicators, reference) if numbers or indicators else None
@@ -340,7 +344,7 @@ class CovariateMoments:
         self,
         numbers: Sequence[_Numbers],
         indicators: Sequence[_Indicators],
-        reference: Reference,
+        reference: CovariateReference,
         quantile: float = BOUND_QUANTILE,
     ) -> None:
         self._numbers, self._indicators = tuple(numbers), tuple(indicators)
@@ -358,7 +362,7 @@ class CovariateMoments:
         rank = int(kept.sum())
         self.size = rank * (rank + 1) // 2
 
-    def refined(self, moved: Reference) -> CovariateMoments:
+    def refined(self, moved: CovariateReference) -> CovariateMoments:
         """The same stage around a reference that was moved: for a second noisy sum.
 
         Terms are in units of the moved reference, so that noise hides less of covariates that vary
@@ -378,13 +382,13 @@ class CovariateMoments:
         return pack_symmetric(terms)
 
     def moved(
-        self, reference: Reference, noisy: np.ndarray, sd: float, n: float | None = None
-    ) -> Reference:
+        self, reference: CovariateReference, noisy: np.ndarray, sd: float, n: float | None = None
+    ) -> CovariateReference:
         """A reference with the weighted means and covariances of the noisy sum.
 
         Parameters
         ----------
-        reference : Reference
+        reference : CovariateReference
             Rows to move; any of this model.
         noisy : array, shape (size,)
             The noisy sum of `terms`.
@@ -406,7 +410,7 @@ class CovariateMoments:
             ends = np.cumsum([block.width for block in self._numbers])
             for block, part in zip(self._numbers, np.split(moved, ends[:-1], axis=1), strict=True):
                 rows[block.source.name] = block.entries(part)
-        return Reference(rows, tilted)
+        return CovariateReference(rows, tilted)
 
     # ---- pieces ----------------------------------------------------------------------------------
     @property
@@ -448,7 +452,9 @@ class CovariateMoments:
     def _unwhitened(self, matrix: np.ndarray) -> np.ndarray:
         return self._unwhitening.T @ matrix @ self._unwhitening
 
-    def _raked(self, reference: Reference, weights: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    def _raked(
+        self, reference: CovariateReference, weights: np.ndarray, shares: np.ndarray
+    ) -> np.ndarray:
         """Weights of the rows for which the categories have the noisy shares, in turn for each."""
         tilt = np.ones(len(weights))
         for _ in range(RAKING_ROUNDS if len(self._indicators) > 1 else 1):
@@ -468,7 +474,7 @@ class CovariateMoments:
 
     def _transported(
         self,
-        reference: Reference,
+        reference: CovariateReference,
         weights: np.ndarray,
         mean: np.ndarray,
         covariance: np.ndarray,

@@ -31,7 +31,7 @@ from pymc_private.summaries.pilot import (
     posterior_mode,
 )
 from pymc_private.summaries.protocol import Progress, Records, Released, SummaryNoise
-from pymc_private.summaries.reference import MOMENT_SHARES, Reference
+from pymc_private.summaries.reference import MOMENT_SHARES, CovariateReference
 from pymc_private.summaries.score_bounds import NoiseSd, joint_bounds, pilot_bound
 from pymc_private.summaries.score_budget import ROUNDS, ScoreBudget
 
@@ -44,10 +44,12 @@ class MomentsStage(Protocol):
     def terms(self, rows: Rows) -> np.ndarray:
         """What each record adds, packed, of norm at most `bound`."""
 
-    def moved(self, reference: Reference, noisy: np.ndarray, sd: float, n: float) -> Reference:
+    def moved(
+        self, reference: CovariateReference, noisy: np.ndarray, sd: float, n: float
+    ) -> CovariateReference:
         """A reference with the moments of the noisy sum."""
 
-    def refined(self, moved: Reference) -> MomentsStage:
+    def refined(self, moved: CovariateReference) -> MomentsStage:
         """The same stage around a moved reference."""
 
 
@@ -82,8 +84,8 @@ class ScoreDesign:
 
     law: RecordLaw
     prior: NormalPrior
-    large: Reference
-    small: Reference
+    large: CovariateReference
+    small: CovariateReference
     budget: ScoreBudget
     outcome: str
     moments: MomentsStage | None = None
@@ -194,7 +196,7 @@ class _Run:
         self._done()
         return max(noisy, 1.0)
 
-    def _references(self) -> tuple[Reference, Reference, dict[str, np.ndarray]]:
+    def _references(self) -> tuple[CovariateReference, CovariateReference, dict[str, np.ndarray]]:
         """Both references moved by noisy moments of the covariates."""
         design = self.design
         moments, mu = design.moments, design.budget.moments

@@ -44,7 +44,7 @@ from pymc_private.summaries.protocol import (
     Released,
     SummaryNoise,
 )
-from pymc_private.summaries.reference import Reference
+from pymc_private.summaries.reference import CovariateReference
 from pymc_private.summaries.score_bounds import joint_bounds, pilot_bound
 from pymc_private.summaries.score_budget import (
     COUNT_SHARE,
@@ -107,8 +107,8 @@ class ScoreMechanism:
     def __init__(
         self,
         law: RecordLaw,
-        large: Reference,
-        small: Reference,
+        large: CovariateReference,
+        small: CovariateReference,
         mu: float,
         count: float,
         *,
@@ -347,8 +347,8 @@ def _far_score(distance: float) -> Caution:
     )
 
 
-def reference_of(released: Mapping[str, np.ndarray], name: str) -> Reference:
+def reference_of(released: Mapping[str, np.ndarray], name: str) -> CovariateReference:
     """A moved reference as it was released."""
     prefix = f"{name}:"
     rows = {key[len(prefix) :]: released[key] for key in released if key.startswith(prefix)}
-    return Reference(rows, released[f"{name}_weights"])
+    return CovariateReference(rows, released[f"{name}_weights"])

@@ -22,7 +22,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.validation import check_positive
-from pymc_private.summaries.batched import BatchedFunction
+from pymc_private.summaries.batched import VectorizedFunction
 from pymc_private.summaries.parameters import ParameterVector
 from pymc_private.summaries.protocol import (
     Caution,
@@ -180,7 +180,7 @@ class SumMechanism:
         shape = self.private.shapes[name]
         parameter = pt.TensorType("float64", shape=shape)(name=name)
         value = statistic.symbolic_log_likelihood(released, parameter)
-        function = BatchedFunction([parameter], [value, pytensor.grad(value, parameter)])
+        function = VectorizedFunction([parameter], [value, pytensor.grad(value, parameter)])
         found, slope = function(self.parameters.natural(theta[None])[name])
         steps = STEP * root.T
         ahead, behind = np.split(

@@ -12,7 +12,7 @@ from pymc_private.models.domains import Ball, Categories, Counts, Interval, Simp
 from pymc_private.summaries.noise import SimulatedNoise, chunks_of
 from pymc_private.summaries.reference import (
     MOMENT_SHARES,
-    Reference,
+    CovariateReference,
     covariate_moments,
     reference_rows,
 )
@@ -246,7 +246,10 @@ def test_simplexes_balls_and_whole_numbers_stay_in_their_domains():
 
 def test_no_moments_without_private_covariates():
     _, density = reader(a=np.arange(9.0))
-    assert covariate_moments(density, Reference({"a": np.arange(9.0)}, np.ones(9) / 9)) is None
+    assert (
+        covariate_moments(density, CovariateReference({"a": np.arange(9.0)}, np.ones(9) / 9))
+        is None
+    )
     many = source("g", Categories(range(85)), (), "int64")
     private, density = reader(many)
     assert covariate_moments(density, reference_rows(private, density, 128)) is None

@@ -11,7 +11,7 @@ from pymc_private.summaries.importance import importance_draws
 from pymc_private.summaries.lattice import pack_symmetric
 from pymc_private.summaries.model_scores import score_mechanism
 from pymc_private.summaries.noise import NoiseScale, SimulatedNoise, largest_mu
-from pymc_private.summaries.reference import Reference
+from pymc_private.summaries.reference import CovariateReference
 from pymc_private.summaries.score_budget import score_budget
 from pymc_private.summaries.scores import ScoreMechanism
 from tests.summaries.score_laws import Logistic, Normal, Poisson
@@ -71,8 +71,8 @@ class SecondMoments:
 def mechanism(law=None, n=1500, mu=MU, **words):
     law = law or Logistic(np.zeros(4), np.ones(4))
     rng = np.random.default_rng(0)
-    large = Reference({"x": rng.uniform(-1, 1, (128, 3))}, np.full(128, 1 / 128))
-    small = Reference({"x": large.rows["x"][:60]}, np.full(60, 1 / 60))
+    large = CovariateReference({"x": rng.uniform(-1, 1, (128, 3))}, np.full(128, 1 / 128))
+    small = CovariateReference({"x": large.rows["x"][:60]}, np.full(60, 1 / 60))
     words = {"moments": SecondMoments()} | words
     return ScoreMechanism(law, large, small, mu, n, **words)
 
@@ -216,7 +216,7 @@ def test_release_under_add_remove_estimates_the_number_of_records():
 
 def test_no_private_covariates_need_neither_moments_nor_curvature():
     law = Poisson(np.zeros(1), np.ones(1))
-    one = Reference({"x": np.zeros((1, 0))}, np.ones(1))
+    one = CovariateReference({"x": np.zeros((1, 0))}, np.ones(1))
     plan = ScoreMechanism(law, one, one, MU, 800)
     assert "curvature" not in plan.stages
     assert len(plan.stages) == 11

@@ -16,7 +16,7 @@ from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.domains import Counts
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.samplers.randomness import SystemRandomness
-from pymc_private.summaries.batched import BatchedFunction
+from pymc_private.summaries.batched import VectorizedFunction
 from pymc_private.summaries.importance import importance_draws
 from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise
 from pymc_private.summaries.sums import SumMechanism
@@ -105,7 +105,7 @@ def test_the_likelihood_is_the_normal_density_of_the_law(family, neighbors):
     shape = natural.shape[1:]
     parameter = pt.TensorType("float64", shape=shape)()
     value = mechanism.potential(released, {"p": parameter})
-    (symbolic,) = BatchedFunction([parameter], [value])(natural)
+    (symbolic,) = VectorizedFunction([parameter], [value])(natural)
     np.testing.assert_allclose(symbolic, found, rtol=1e-9)
     json.dumps(mechanism.facts)
     assert mechanism.information > 1.0

@@ -17,8 +17,8 @@ from pymc_private.models.prior import PRIOR_SEED, Simulator
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.summaries.cell_partition import (
     MOST_LEVELS,
-    CovariateAxis,
     CellPartition,
+    CovariateAxis,
     cell_nodes,
     covariate_axes,
     outcome_edges,

@@ -385,7 +385,10 @@ class _Bounds:
                 inputs[name] = swaps[v] = v.type.clone(shape=shape)(name=name)
                 axes[name] = np.shape(_array(v)).index(private.n)
         graph = rebuild([variable], swaps)[0]
-        values = {swaps[v]: np.asarray(_array(v)) for v in swaps}
+        made_up = {source.variable: source.stand_in() for source in private.sources}
+        values = {
+            new: made_up[v] if v in made_up else np.asarray(_array(v)) for v, new in swaps.items()
+        }
         lengths = {swaps[v]: axes[name] for v, name in zip(swaps, inputs, strict=True)}
         if not inputs or graph.ndim != 1 or not is_row_wise(graph, values, lengths, private.n):
             raise Unsupported(

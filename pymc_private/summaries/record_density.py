@@ -24,8 +24,8 @@ from pymc_private.models.distributions import casts_between
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.record_likelihood import SingleRecord, single_record
 from pymc_private.summaries.batched import (
-    VectorizedFunction,
     NumpyProgram,
+    VectorizedFunction,
     graph_variables,
     merged,
     rewritten,

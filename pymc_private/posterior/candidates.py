@@ -25,8 +25,9 @@ from pymc_private.certificates.conjugate import ConjugatePair
 from pymc_private.certificates.restrict import temper, trim
 from pymc_private.certificates.terms import SamplingTerms
 from pymc_private.errors import DomainError, NotCertified, PymcPrivateError, Unsupported
-from pymc_private.models.distributions import has_central_box
+from pymc_private.models.distributions import ORDERED, has_central_box, transform_name
 from pymc_private.models.information import Information, assumed_information
+from pymc_private.models.prior import in_region
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.posterior.plan import FrontierRow
 from pymc_private.privacy import Guarantee, approx_delta_n, gdp_delta
@@ -44,6 +45,8 @@ CLIP_TOLERANCE = 1.0
 """As much of a clipped model: records at both ends of the clip nearly reach 2 (b - a), of T25."""
 CLIP_SHARES = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96, 0.99, 1.0)
 """Shares of simulated log-likelihoods that lie below an end of a clip, where its search starts."""
+ORDER_GAP = 0.2
+"""Gap between boxes of ordered entries, as a share of the distance of their medians."""
 FIRST_STEP, LAST_STEP = 0.25, 0.02
 """Steps of an end of a clip in that search, in distances between the ends."""
 BOX_TAIL = 0.0025
@@ -105,8 +108,17 @@ class CandidateModels:
             self._pick(tempered(model, power))  # a sampler may apply only at a low power
             return model, certify(model, tolerance=CLIP_TOLERANCE)
 
-        row = self._row((bounds, budget.draws), make, budget, DEFAULT_MASS)
+        kept = float(in_region(box, self.information.drawn).mean())
+        central = set(box.region) <= set(self._central_region)
+        mass = DEFAULT_MASS if central and box.region else round(kept, 2) if box.region else None
+        row = self._row((bounds, budget.draws), make, budget, mass)
         return None if row is None else replace(row, clipped=True)
+
+    @cached_property
+    def _central_region(self) -> tuple[str, ...]:
+        """Names of the parameters that have a central box."""
+        base = self.private.base
+        return tuple(rv.name for rv in base.free_RVs if has_central_box(base, rv))
 
     @cached_property
     def _box_of_a_clip(self) -> PrivateModel:
@@ -119,8 +131,9 @@ class CandidateModels:
         except (DomainError, Unsupported):
             box = self.private
         drawn = {} if self.information is None else self.information.drawn
+        ordered = [rv.name for rv in box.base.free_RVs if transform_name(box.base, rv) == ORDERED]
         tails = {
-            name: tuple(np.quantile(drawn[name], [BOX_TAIL, 1.0 - BOX_TAIL], axis=0))
+            name: _box_of_draws(drawn[name], name in ordered)
             for name, bounds in box.box.items()
             if name in drawn and drawn[name].dtype.kind == "f" and not bounds.is_finite
         }
@@ -271,6 +284,17 @@ def candidate_boxes(
             if information_of(mass) == -math.inf:
                 break
     return [row for _, row in sorted(rows.items()) if row is not None]
+
+
+def _box_of_draws(draws: np.ndarray, ordered: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Quantiles of draws, elementwise; entries in order get boxes with a gap between medians."""
+    lower, middle, upper = np.quantile(draws, [BOX_TAIL, 0.5, 1.0 - BOX_TAIL], axis=0)
+    if ordered:
+        between = (middle[..., 1:] + middle[..., :-1]) / 2.0
+        room = ORDER_GAP / 2.0 * np.diff(middle, axis=-1)
+        lower[..., 1:] = np.maximum(lower[..., 1:], between + room)
+        upper[..., :-1] = np.minimum(upper[..., :-1], between - room)
+    return lower, upper
 
 
 def best_clip_bounds(

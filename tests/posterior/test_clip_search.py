@@ -92,3 +92,22 @@ def test_a_potential_is_judged_by_records_of_its_domain():
     assert "in proportion to its likelihood" in plan.summary()
     with pytest.raises(pmp.Unsupported):
         simulated_information(private, N)
+
+
+def test_a_clip_of_ordered_cutpoints_gets_boxes_with_a_gap():
+    """No central box holds cutpoints, and the box sampler needs one."""
+    ordered = pm.distributions.transforms.ordered
+
+    def ordinal(model):
+        c = pm.Normal("c", [-1.0, 1.0], 1, transform=ordered, shape=2, initval=[-1.0, 1.0])
+        pm.OrderedLogistic("y", eta=0.0, cutpoints=c, observed=np.arange(N) % 3)
+
+    private = private_of(ordinal, y={0, 1, 2})
+    with pytest.raises((pmp.NotCertified, pmp.Unsupported), match="bound c"):
+        pmp.calibrate(private, epsilon=1, delta=1e-6, draws=10, clip=False)
+    with pytest.warns(pmp.PrivacyWarning, match="another model"):
+        plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=10, clip=True)
+    box = plan.private.region["c"]
+    assert box.upper[0] < box.lower[1]
+    assert plan.chosen.information > 0.1
+    assert plan.chosen.mass < 0.95  # what the gap cuts off is said

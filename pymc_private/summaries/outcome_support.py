@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pytensor
 from pymc.distributions.transforms import _default_transform
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
@@ -32,6 +31,7 @@ from pymc_private.models.domains import Categories
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.record_likelihood import single_record
 from pymc_private.models.sequences.row_identity import is_row_wise
+from pymc_private.summaries.batched import NumpyProgram
 
 INF = np.inf
 MOST_LEVELS = 64
@@ -62,8 +62,9 @@ class RowBound:
     axes: Mapping[str, int]
 
     @cached_property
-    def _function(self) -> Any:
-        return pytensor.function(list(self.inputs.values()), self.graph)
+    def _program(self) -> NumpyProgram:
+        # Compiled loops may round a row by its place; NumPy's operations do not.
+        return NumpyProgram(list(self.inputs.values()), [self.graph])
 
     def at(self, entries: Mapping[str, np.ndarray]) -> np.ndarray:
         """Bounds of the rows whose entries (records axis first) are given, shape (N, 1)."""
@@ -71,7 +72,7 @@ class RowBound:
             np.moveaxis(np.asarray(entries[name]), 0, self.axes[name]).astype(v.type.dtype)
             for name, v in self.inputs.items()
         ]
-        return np.asarray(self._function(*given), float).reshape(-1, 1)
+        return np.asarray(self._program(*given)[0], float).reshape(-1, 1)
 
 
 Bound = float | RowBound

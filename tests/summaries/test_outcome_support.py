@@ -107,6 +107,21 @@ def test_censoring_at_a_bound_of_each_record(is_private):
         support.at(2)
 
 
+def test_private_bounds_are_described_without_reading_them():
+    with pm.Model(coords={"row": range(N)}) as model:
+        x = pm.Data("x", X, dims="row")
+        censored(X + 0.5)(x, pm.Normal("slope"), {"observed": X, "dims": "row"})
+    private = pmp.privatize(model, records="row", domain=BOUNDS | {"end": (0, 2)})
+
+    def reads(*_, **__):
+        raise AssertionError("private data were read")
+
+    for source in private.sources:
+        source.variable.get_value = reads
+    outcome = next(s for s in private.sources if s.name == "y")
+    assert outcome_support(private, outcome).differs_by_row
+
+
 def test_trials_of_each_record_bound_a_binomial_outcome():
     def likelihood(x, slope, options):
         trials = pm.Data("trials", TRIALS, dims="row")

@@ -6,7 +6,7 @@ read no record. Nothing of the records is in it: no array, no dim and no length 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.scalar.basic import ScalarConstant
 from pytensor.tensor.basic import MakeVector
 from pytensor.tensor.random.type import RandomType
-from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.shape import Reshape, Shape, Shape_i
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 from pytensor.tensor.variable import TensorConstant
 
@@ -26,6 +26,7 @@ from pymc_private.errors import Unsupported
 from pymc_private.models.data_variables import ancestors_with_inner_graphs, underlying_array
 from pymc_private.models.private_model import PrivateModel, record_dims
 from pymc_private.models.restricted_model import restricted_model
+from pymc_private.privacy.neighbors import ADD_REMOVE
 
 
 def prior_model(private: PrivateModel) -> pm.Model:
@@ -52,17 +53,25 @@ class _ModelBuilder:
     def __init__(self, private: PrivateModel) -> None:
         self.private, self.model = private, pm.Model()
         base = private.base
-        self.hidden_dims = record_dims(private) | {
-            dim
-            for rv in base.observed_RVs
-            for dim in base.named_vars_to_dims.get(rv.name) or ()
-            if dim is not None and _length(base, dim) == private.n
-        }
+        self.hidden_dims = record_dims(private) | self._outcome_dims()
         observed = {underlying_array(base.rvs_to_values[rv]) for rv in base.observed_RVs}
         lengths = {base.dim_lengths[dim] for dim in self.hidden_dims if dim in base.dim_lengths}
         self.hidden = {s.variable for s in private.sources} | observed | lengths
         self.hidden |= set(base.observed_RVs)
         self.swaps: dict[Variable, Variable] = {}
+
+    def _outcome_dims(self) -> set[str]:
+        """Dims of observed variables that may count records.
+
+        Those as long as the records, or, where their number is protected, so that not even a dim
+        may show it, all that no free variable has.
+        """
+        base = self.private.base
+        dims = base.named_vars_to_dims
+        found = {dim for rv in base.observed_RVs for dim in dims.get(rv.name) or ()} - {None}
+        if self.private.neighbors == ADD_REMOVE:
+            return found - {dim for rv in base.free_RVs for dim in dims.get(rv.name) or ()}
+        return {dim for dim in found if _length(base, dim) == self.private.n}
 
     def add_free(self, name: str, rv: Variable) -> None:
         """Add a free variable with its own value transform."""
@@ -125,8 +134,17 @@ class _ModelBuilder:
         return pt.stack([pt.as_tensor(k) for k in lengths]) if isinstance(node.op, Shape) else None
 
     def _reads_rows(self, variable: Variable) -> bool:
-        """Whether a graph holds an array with one entry per record, public or not."""
-        return any(self.private.n in shape for shape in array_shapes([variable]))
+        """Whether a graph holds an array that may have one entry per record, public or not.
+
+        Where the number of records is protected, what is left out may not depend on it: then all
+        arrays that nobody declared are left out, and data containers stay, which were declared.
+        """
+        if self.private.neighbors != ADD_REMOVE:
+            return any(self.private.n in shape for shape in array_shapes([variable]))
+        every = ancestors_with_inner_graphs([variable])
+        known = {*self.private.base.data_vars, *self.model.data_vars}
+        known |= {v.owner.inputs[1] for v in every if v.owner and isinstance(v.owner.op, Reshape)}
+        return any(np.prod(shape) > 1 for shape in array_shapes([variable], known))
 
     def _declared_dims(self, name: str) -> tuple[str | None, ...] | None:
         """The dims of a variable, each declared in the new model when it is first used."""
@@ -182,10 +200,10 @@ def _is_draw(variable: Variable) -> bool:
     return any(isinstance(out.type, RandomType) for out in variable.owner.outputs)
 
 
-def array_shapes(outs: Iterable[Variable]) -> list[tuple[int, ...]]:
-    """Shapes of all constants and shared arrays in graphs, inner graphs included."""
+def array_shapes(outs: Iterable[Variable], but: Collection[Variable] = ()) -> list[tuple[int, ...]]:
+    """Shapes of constants and shared arrays in graphs, inner graphs included, but of some."""
     found = []
-    for v in ancestors_with_inner_graphs(list(outs)):
+    for v in set(ancestors_with_inner_graphs(list(outs))).difference(but):
         if isinstance(v, TensorConstant):
             found.append(np.shape(v.data))
         elif hasattr(v, "get_value"):

@@ -11,7 +11,7 @@ import pytest
 from pymc_private import Incompatible, privatize, trim
 from pymc_private.summaries.noise_aware_model import noise_aware_model
 from pymc_private.summaries.parameters import ParameterVector
-from pymc_private.summaries.prior_model import array_shapes
+from pymc_private.summaries.prior_model import array_shapes, prior_model
 
 N = 4099  # equals no other length, and no other array is as large
 MARK = 1.2345678987654321
@@ -126,3 +126,21 @@ def test_a_potential_that_reads_records_is_refused(private):
     mechanism = NoisyMean(ParameterVector(private), read=source.variable)
     with pytest.raises(Incompatible, match="private data"):
         noise_aware_model(private, mechanism, {"mean": np.array([0.0])})
+
+
+@pytest.mark.parametrize("n", [40, 41])
+def test_what_stays_does_not_tell_a_protected_number_of_records(n):
+    grid, rng = np.linspace(-1, 1, 40), np.random.default_rng(0)
+    with pm.Model(coords={"row": range(n), "grid": grid}) as model:
+        b = pm.Normal("b", 0, 1, shape=2)
+        x = pm.Data("x", rng.uniform(-1, 1, n), dims="row")
+        at = pm.Data("at", grid, dims="grid")
+        pm.Deterministic("curve", b[0] + b[1] * at, dims="grid")
+        pm.Deterministic("undeclared", b[0] + b[1] * grid)  # it might be data of the records
+        pm.Bernoulli("y", logit_p=b[0] + b[1] * x, observed=rng.integers(0, 2, n), dims="row")
+    private = privatize(
+        model, records="row", domain={"x": (-1, 1)}, neighbors="add_remove", public=["at"]
+    )
+    kept = prior_model(private)
+    assert [v.name for v in kept.deterministics] == ["curve"]
+    assert list(kept.coords) == ["grid"]

@@ -230,7 +230,7 @@ def test_every_public_name_exists_and_says_what_it_is():
 
 SLOW_TO_IMPORT = {
     *("arviz", "dp_accounting", "h5netcdf", "h5py", "matplotlib", "narwhals", "opendp"),
-    *("scipy.signal", "sklearn", "statsmodels"),
+    *("scipy.optimize", "scipy.signal", "scipy.stats", "sklearn", "statsmodels"),
 }
 """Modules that wait for their first use, unless PyMC itself has loaded them."""
 

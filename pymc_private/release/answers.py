@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from pymc_private.errors import DomainError, suggest_arguments
 from pymc_private.privacy import psaqr_dialogue_loss, psaqr_loss, psaqr_net_loss
@@ -430,11 +430,11 @@ def best_response_in_box(
     cell = 2 * box.widths / (2 * box.sides)
     low, high = np.maximum(start - cell, box.lower), np.minimum(start + cell, box.upper)
     if len(start) == 1:
-        optimize.minimize_scalar(
+        scipy.optimize.minimize_scalar(
             lambda x: cost(np.array([x])), bounds=(low[0], high[0]), method="bounded"
         )
     else:
-        optimize.minimize(
+        scipy.optimize.minimize(
             cost,
             start,
             method="Nelder-Mead",

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy import stats
 from scipy.special import ndtri
 
 from pymc_private.errors import DomainError
@@ -300,7 +300,9 @@ def _quantile_with_bounds(
     value = np.quantile(ordered, level, axis=0)
     if count == 1:
         return value, lower, upper, (high - low) / 2
-    ranks = stats.beta.ppf(stats.norm.cdf([-1, 1]), count * level + 1, count * (1 - level) + 1)
+    ranks = scipy.stats.beta.ppf(
+        scipy.stats.norm.cdf([-1, 1]), count * level + 1, count * (1 - level) + 1
+    )
     left, right = np.quantile(ordered, ranks, axis=0)
     return value, lower, upper, (right - left) / 2
 
@@ -337,8 +339,8 @@ def prob(release: ReleaseContents, event: FunctionOfDraws, *, delta: float = 0.0
     check_failure(delta)
     tail = float(delta) / (2 * max(hits.size, 1))
     with np.errstate(invalid="ignore"):
-        lower = np.where(hits == 0, 0.0, stats.beta.ppf(tail, hits, count - hits + 1))
-        upper = np.where(hits == count, 1.0, stats.beta.ppf(1 - tail, hits + 1, count - hits))
+        lower = np.where(hits == 0, 0.0, scipy.stats.beta.ppf(tail, hits, count - hits + 1))
+        upper = np.where(hits == count, 1.0, scipy.stats.beta.ppf(1 - tail, hits + 1, count - hits))
     smooth = (hits + 1) / (count + 2)  # hits / count gives a standard error of 0 at 0 or N hits
     columns = (
         hits / count,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 DEGREES = 5.0
 """Degrees of freedom of the proposals."""
@@ -157,5 +157,5 @@ def _climbed(log_density: LogDensity, center: np.ndarray, factor: np.ndarray) ->
 
     options = {"maxiter": 15, "gtol": 0.1}
     start = np.zeros(len(center))
-    found = minimize(fall, start, jac=slope, method="BFGS", options=options)
+    found = scipy.optimize.minimize(fall, start, jac=slope, method="BFGS", options=options)
     return center + factor @ found.x if np.isfinite(found.fun) else center

@@ -65,6 +65,7 @@ def score_mechanism(
         guess,
         outcome=density.outcome.name,
         moments=covariate_moments(density, large),
+        covariates=bool(density.covariates),
         public_rows=density.public_rows,
         relation=private.neighbors,
         records_per_unit=private.records_per_unit,

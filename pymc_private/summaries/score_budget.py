@@ -23,13 +23,20 @@ class ScoreBudget:
     curvature: float | None = None
 
 
-def score_budget(mu: float, counts_records: bool, covariates: bool) -> ScoreBudget:
-    """Split mu among the stages: the exact sum of their squares is at most mu^2 (T30)."""
+def score_budget(
+    mu: float, counts_records: bool, covariates: bool, has_moments: bool = True
+) -> ScoreBudget:
+    """Split mu among the stages: the exact sum of their squares is at most mu^2 (T30).
+
+    Private covariates make the curvature private, also where they have no moments to release.
+    """
     rest = 1.0 - COUNT_SHARE if counts_records else 1.0
     shares = {("pilot", k): rest * PILOT_SHARE / ROUNDS for k in range(ROUNDS)}
     shares |= {("score", 0): rest * SCORE_SHARE}
     if covariates:
-        shares |= {("moments", 0): rest * MOMENTS_SHARE, ("curvature", 0): rest * CURVATURE_SHARE}
+        shares |= {("curvature", 0): rest * CURVATURE_SHARE}
+    if covariates and has_moments:
+        shares |= {("moments", 0): rest * MOMENTS_SHARE}
     if counts_records:
         shares |= {("count", 0): COUNT_SHARE * sum(shares.values()) / rest}
     parts = dict(zip(shares, split_mu(mu, tuple(shares.values())), strict=True))

@@ -75,7 +75,7 @@ class ScoreDesign:
     outcome : str
         Name of the outcome among the records; all others are covariates.
     moments : MomentsStage or None
-        None without private covariates.
+        None where no private covariate has moments to release.
     public_rows : mapping of str to array
         Public arrays with one row for each record.
     scale : NoiseScale

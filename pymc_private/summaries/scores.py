@@ -95,7 +95,10 @@ class ScoreMechanism:
     outcome : str
         Name of the outcome among the records; all others are covariates.
     moments : MomentsStage or None
-        None without private covariates.
+        None where no private covariate has moments to release.
+    covariates : bool, optional
+        Whether there are private covariates, which make the curvature private; default: whether
+        there are moments.
     public_rows : mapping of str to array
         Public arrays with one row for each record.
     relation : str
@@ -114,18 +117,21 @@ class ScoreMechanism:
         *,
         outcome: str = "y",
         moments: MomentsStage | None = None,
+        covariates: bool | None = None,
         public_rows: Rows | None = None,
         relation: str = SUBSTITUTE,
         records_per_unit: int = 1,
     ) -> None:
         self.law, self.parameters = law, law.parameters
         self.mu, self.count = mu, float(count)
+        has_moments = moments is not None
+        covariates = has_moments if covariates is None else covariates
         self.design = ScoreDesign(
             law,
             NormalPrior(law.parameters.mean, law.parameters.covariance),
             large,
             small,
-            score_budget(mu, relation == ADD_REMOVE, moments is not None),
+            score_budget(mu, relation == ADD_REMOVE, covariates, has_moments),
             outcome,
             moments,
             dict(public_rows or {}),
@@ -153,10 +159,10 @@ class ScoreMechanism:
         design = self.design
         shares = {
             "number of records": COUNT_SHARE if design.budget.count else 0.0,
-            "moments": MOMENTS_SHARE if design.moments is not None else 0.0,
+            "moments": MOMENTS_SHARE if design.budget.moments else 0.0,
             "pilots": PILOT_SHARE,
             "score": SCORE_SHARE,
-            "curvature": CURVATURE_SHARE if design.moments is not None else 0.0,
+            "curvature": CURVATURE_SHARE if design.budget.curvature else 0.0,
         }
         return {
             "method": self.method,

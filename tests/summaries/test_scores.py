@@ -195,6 +195,9 @@ def test_the_budget_is_kept_by_every_set_of_stages():
             parts = [*budget.pilots, budget.score, budget.count, budget.moments, budget.curvature]
             known = [part for part in parts if part is not None]
             assert len(known) == 11 + counts + 2 * covariates
+            bare = score_budget(0.3, counts, covariates, has_moments=False)
+            assert bare.moments is None
+            assert (bare.curvature is None) == (not covariates)
             total = np.sqrt(np.sum(np.square(known)))
             assert 0.3 * (1 - 1e-9) < total <= 0.3 * (1 + 1e-15)
     share = score_budget(1.0, True, True)
@@ -278,3 +281,18 @@ def test_a_model_and_the_same_law_by_hand_give_one_likelihood():
     np.testing.assert_allclose(found, by_hand.log_likelihood(released)(points), atol=1e-6)
     assert plan.guarantee.gdp == 1.0
     assert plan.information > 1.0
+
+
+def test_private_covariates_without_moments_make_the_curvature_private():
+    rng = np.random.default_rng(0)
+    with pm.Model() as model:
+        level = pm.Data("level", rng.integers(0, 20, 300))  # too many categories for moments
+        pm.Bernoulli("y", p=pm.math.sigmoid(pm.Normal("b") * (level / 10 - 1)),
+                     observed=rng.integers(0, 2, 300))  # fmt: skip
+    private = pmp.privatize(
+        model, records={"level": 0, "y": 0}, domain={"level": pmp.Categories(range(20))}
+    )
+    plan = score_mechanism(private, 1.0)
+    assert plan.design.moments is None
+    assert plan.stages[-1] == "curvature"
+    assert plan.facts["shares"]["curvature"] > 0 == plan.facts["shares"]["moments"]

@@ -10,6 +10,9 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.__main__ import main
+from pymc_private.demo import CURATOR_FILE
+
+PUBLISHED = ("draws.nc", "summary.nc", "report-draws.html", "report-summary.html")
 
 
 @pytest.fixture(scope="module")
@@ -32,38 +35,65 @@ def folder(finished, monkeypatch):
 def test_the_demo_goes_the_whole_way(finished):
     folder, done = finished
     assert done.returncode == 0, done.stderr
-    for words in ("Certificate", "Plan", "Ledger", "Answer", "information of", "T3"):
+    for words in ("Certificate", "Plan", "SummaryPlan", "Ledger", "Answer", "information of", "T3"):
         assert words in done.stdout
+    assert "worth more: the summary" in done.stdout
     written = {path.name for path in folder.iterdir()}
-    assert written == {"fair.nc", "fair.sqlite", "report.html", "plan.png", "posterior.png"}
+    assert written == {"fair.sqlite", "posteriors.png", CURATOR_FILE, *PUBLISHED}
 
 
 @pytest.mark.audit
 def test_running_the_demo_again_is_free(folder):
-    before = pmp.load(folder / "fair.nc"), pmp.Ledger.open(folder / "fair.sqlite").spent
+    def state():
+        found = [pmp.load(folder / name) for name in ("draws.nc", "summary.nc")]
+        return *found, pmp.Ledger.open(folder / "fair.sqlite").spent
+
+    before = state()
     assert main(["demo"]) == 0
-    assert (pmp.load(folder / "fair.nc"), pmp.Ledger.open(folder / "fair.sqlite").spent) == before
+    assert state() == before
 
 
-def test_the_promise_of_the_demo_is_within_its_budget(folder):
-    release = pmp.load(folder / "fair.nc")
-    assert release.private
-    assert release.guarantee.epsilon(1e-6) <= 1.0
-    assert release.posterior.sizes["draw"] == 10
-    assert set(release.posterior.coords) == {"chain", "draw", "feature"}  # no label of a woman
+def test_the_promises_of_the_demo_are_within_their_budget(folder):
+    draws, summary = pmp.load(folder / "draws.nc"), pmp.load(folder / "summary.nc")
+    for release in (draws, summary):
+        assert release.private
+        assert release.guarantee.epsilon(1e-6) <= 1.0
+    assert pmp.Ledger.open(folder / "fair.sqlite").spent.epsilon <= 2.0
+    assert draws.posterior.sizes["draw"] == 10
+    assert set(draws.posterior.coords) == {"chain", "draw", "feature"}  # no label of a woman
+    assert not any(6366 in array.shape for array in summary.released.values())
 
 
-def test_the_report_stands_alone(folder):
-    page = (folder / "report.html").read_text()
+def test_the_summary_is_near_the_non_private_posterior(finished):
+    """Errors are about .8 non-private standard deviations, so 6 are never seen by chance."""
+    *_, line = [line for line in finished[1].stdout.splitlines() if "is off by up to" in line]
+    assert float(line.split()[-1]) < 6.0
+
+
+def test_the_non_private_posterior_is_the_curators_alone(finished):
+    folder, done = finished
+    head, _, shown = done.stdout.partition("CURATOR ONLY, NOT PRIVATE")
+    assert "other_mean" in shown
+    assert "other_mean" not in head
+    for name in PUBLISHED:
+        content = (folder / name).read_bytes()
+        assert b"other_mean" not in content
+        assert b"CURATOR" not in content
+
+
+@pytest.mark.parametrize("name", ["report-draws.html", "report-summary.html"])
+def test_the_reports_stand_alone(folder, name):
+    page = (folder / name).read_text()
     assert "<img" in page
     for outside in ("http://", 'src="http', "<script", "<link"):
         assert outside not in page.replace("http://www.w3.org", "")
 
 
-def test_a_saved_release_is_reported_from_the_command_line(folder, capsys):
-    assert main(["report", "fair.nc"]) == 0
+@pytest.mark.parametrize("name", ["draws", "summary"])
+def test_a_saved_release_is_reported_from_the_command_line(folder, capsys, name):
+    assert main(["report", f"{name}.nc"]) == 0
     assert "epsilon = 1" in capsys.readouterr().out
-    assert (folder / "fair.html").exists()
+    assert (folder / f"{name}.html").exists()
 
 
 def test_a_ledger_is_printed_and_checked_from_the_command_line(folder, capsys):

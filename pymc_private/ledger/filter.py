@@ -81,10 +81,10 @@ def charge_cost(guarantee: Guarantee, delta: object, header: Header) -> ChargeCo
     if (pure, rho, approximate) == (None, None, None):
         raise Incompatible(
             "No accounting method of this ledger can take this guarantee.",
-            got="; ".join(guarantee.assumptions) or "epsilon is infinite",
+            got="; ".join(guarantee.assumptions) or "no finite epsilon by any of them",
             allowed="a finite bound on one of: " + ", ".join(("pure", *shares)),
-            do="what is not private cannot be charged; otherwise a larger delta=, or a ledger "
-            "with a share of delta for the method that fits",
+            do="a ledger with delta > 0 and a share of it for the method that fits, or a larger "
+            "delta=; what is not private cannot be charged",
         )
     return ChargeCost(pure, rho, approximate)
 

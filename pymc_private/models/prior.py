@@ -543,6 +543,12 @@ def checked_reference(private: DeclaredModel, reference: Any) -> dict[Source, np
     """
     if reference is None:
         return {}
+    if not (isinstance(reference, Mapping) or hasattr(reference, "columns")):
+        raise DomainError(
+            "a reference is a table of public covariates",
+            got=type(reference).__name__,
+            allowed="a mapping of names to arrays, or a data frame",
+        )
     names = {name: s for s in private.sources for name in (s.name, *s.aliases)}
     entries = {str(name): np.asarray(reference[name]) for name in reference}
     unknown = [name for name in entries if name not in names]
@@ -551,7 +557,7 @@ def checked_reference(private: DeclaredModel, reference: Any) -> dict[Source, np
             "reference= holds what is no private variable of the model",
             got=", ".join(unknown),
             allowed=", ".join(names),
-            do="leave it out: reference[[...]]" if hasattr(reference, "columns") else "",
+            do="leave it out: reference[[...]]" if hasattr(reference, "columns") else None,
         )
     found = {names[name]: values for name, values in entries.items()}
     for source, values in found.items():

@@ -166,7 +166,7 @@ def parse(content: bytes) -> tuple[dict[str, Any], str]:
         header = json.loads(dataset.attrs[HEADER])
     except Exception as cause:  # a foreign or damaged HDF5 file may raise anything
         raise Incompatible(
-            "This is not a release.", allowed="bytes or a file written by Release.save"
+            "This is not a release.", allowed="bytes or a file that save= wrote"
         ) from cause
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise Incompatible(

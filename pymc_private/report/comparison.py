@@ -102,6 +102,13 @@ def _plain_draws(release: Any, idata: Any) -> xr.Dataset:
             return compat.to_dataset(idata)
         except (TypeError, ValueError, KeyError):  # ArviZ: no container of draws
             pass
+    if hasattr(release, "model") and hasattr(release, "released"):
+        raise DomainError(
+            "compare puts draws beside draws, and a summary has none of its own",
+            got=type(release).__name__,
+            allowed="draws of summary.model(), then those of the original model",
+            do="with summary.model(): draws = pm.sample(); then pmp.compare(draws, idata)",
+        )
     raise DomainError(
         "compare puts a release beside draws of the same model that are not private: it is for "
         "the curator only, and not for two releases",

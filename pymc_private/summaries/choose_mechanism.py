@@ -261,13 +261,24 @@ def _refusal(refused: dict[str, PymcPrivateError]) -> PymcPrivateError:
     first, *others = refused.values()
     if all(_reason(error) == _reason(first) for error in others):
         return first
-    cures = list(dict.fromkeys(f"{k}: {e.do}" for k, e in refused.items() if e.do is not None))
     return Unsupported(
         "no summary fits this model; nothing was charged",
         got="; ".join(f"{name}: {_reason(error)}" for name, error in refused.items()),
         allowed="one scalar outcome in each record, or records of up to 4 dimensions (cells)",
-        do="; ".join(cures) or "release draws: calibrate(..., release='draws')",
+        do="; ".join((*_cures(refused), "or draws: calibrate(..., release='draws')")),
     )
+
+
+def _cures(refused: dict[str, PymcPrivateError]) -> list[str]:
+    """What each refusal advises, once, without the methods that were refused as well."""
+    found: dict[str, list[str]] = {}
+    for name, error in refused.items():
+        advice = str(error.do or "")
+        if advice.startswith("method="):
+            advice = advice.partition(", or ")[2]
+        if advice:
+            found.setdefault(advice, []).append(name)
+    return [f"{', '.join(names)}: {advice}" for advice, names in found.items()]
 
 
 def weigh(draws: float, summary: SummaryPlan) -> tuple[bool, str]:

@@ -73,6 +73,12 @@ class ParameterVector:
         self.model: pm.Model = prior_model(private)
         self.shapes = dict(private.shapes)
         self.names = tuple(self.shapes)
+        if not self.names:
+            raise Unsupported(
+                "this model has no parameter that a summary could tell about",
+                got="no free variable",
+                allowed="one or more continuous parameters",
+            )
         self._natural = natural_variables(self.model)
         self._values = {name: self.model.rvs_to_values[self.model[name]] for name in self.names}
         self._backward = VectorizedFunction(

@@ -1,0 +1,51 @@
+"""Messages of what no summary fits: they name what helps, and no method that was refused too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_private as pmp
+
+N = 40
+
+
+def _private(**likelihoods):
+    y = np.arange(N) % 2
+    with pm.Model(coords={"record": range(N)}) as model:
+        x = pm.Data("x", np.linspace(-1, 1, N), dims="record")
+        a = pm.Normal("a", 0, 1) if likelihoods.get("parameter", True) else 0.0
+        pm.Bernoulli("y", logit_p=a + x, observed=y, dims="record")
+        if likelihoods.get("second"):
+            pm.Bernoulli("z", logit_p=a, observed=y, dims="record")
+    return pmp.privatize(model, records="record", domain={"x": (-1, 1)})
+
+
+def _calibrate(private, **options):
+    return pmp.calibrate(private, epsilon=1, delta=1e-6, release="summary", **options)
+
+
+def test_two_outcomes_are_not_sent_around_in_a_circle():
+    with pytest.raises(pmp.errors.Unsupported) as found:
+        _calibrate(_private(second=True))
+    assert "method=" not in str(found.value.do)
+    assert "release='draws'" in str(found.value.do)
+
+
+def test_a_model_without_parameters_is_refused_by_name():
+    with pytest.raises(pmp.errors.Unsupported, match="no free variable"):
+        _calibrate(_private(parameter=False), method="scores")
+
+
+@pytest.mark.parametrize("reference", [3, [1.0, 2.0], np.zeros(3)])
+def test_a_reference_is_a_table(reference):
+    with pytest.raises(pmp.errors.DomainError, match="a data frame"):
+        _calibrate(_private(), method="scores", reference=reference)
+
+
+def test_compare_says_where_the_draws_of_a_summary_are():
+    plan = _calibrate(_private(), method="scores")
+    summary = pmp.summarize(plan, random_seed=1, accept_prior=True, progressbar=False)
+    with pytest.raises(pmp.errors.DomainError, match=r"with summary\.model\(\)"):
+        pmp.compare(summary, None)

@@ -11,6 +11,7 @@ import numpy as np
 from pymc_private.errors import DomainError
 from pymc_private.models.data_variables import Source
 from pymc_private.models.declare import logger, store_values
+from pymc_private.models.domains import Domain
 from pymc_private.models.private_model import PrivateModel
 
 
@@ -35,25 +36,26 @@ def clip_to_domain(private: PrivateModel, caller: str = "sample") -> None:
 
 
 def _clip_records(source: Source, data: np.ndarray) -> tuple[np.ndarray, int]:
-    """The records inside the domain, and how many could not be clipped."""
-    axis = source.axis
-    fixed = source.domain.clip(source.stand_in(1), axis)
-    rows = np.moveaxis(np.array(data), axis, 0)
+    """The records inside the domain, and how many could not be clipped.
+
+    Each record is one contiguous row, so that sums along it are rounded in one way however many
+    rows are clipped at once: that number depends on which other records are refused.
+    """
+    domain, axis = source.domain, source.axis
+    fixed = domain.clip(np.ascontiguousarray(np.moveaxis(source.stand_in(1), axis, 0)), 0)
+    rows = np.array(np.moveaxis(data, axis, 0), order="C")
     lost = ~np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
-    rows[lost] = np.moveaxis(fixed, axis, 0)
-    clipped, more = _clip_or_replace(source, np.moveaxis(rows, 0, axis), fixed)
-    return clipped, int(lost.sum()) + more
+    rows[lost] = fixed
+    clipped, more = _clip_or_replace(domain, rows, fixed)
+    return np.moveaxis(clipped, 0, axis), int(lost.sum()) + more
 
 
-def _clip_or_replace(source: Source, data: np.ndarray, fixed: np.ndarray) -> tuple[np.ndarray, int]:
+def _clip_or_replace(domain: Domain, rows: np.ndarray, fixed: np.ndarray) -> tuple[np.ndarray, int]:
     """Clip all records at once or, where one of them is refused, by halves."""
     try:
-        return np.asarray(source.domain.clip(data, source.axis)), 0
+        return np.asarray(domain.clip(rows, 0)), 0
     except DomainError:
-        count = data.shape[source.axis]
-    if count == 1:
-        return np.asarray(fixed), 1
-    halves = np.split(data, [count // 2], axis=source.axis)
-    parts = [_clip_or_replace(source, half, fixed) for half in halves]
-    whole = np.concatenate([part for part, _ in parts], axis=source.axis)
-    return whole, sum(lost for _, lost in parts)
+        if len(rows) == 1:
+            return np.asarray(fixed), 1
+    parts = [_clip_or_replace(domain, half, fixed) for half in np.split(rows, [len(rows) // 2])]
+    return np.concatenate([part for part, _ in parts]), sum(lost for _, lost in parts)

@@ -9,6 +9,7 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
+from pymc_private.models.data_clipping import clip_to_domain
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.summaries.lattice import TermLattice
 from pymc_private.summaries.model_scores import score_mechanism
@@ -107,3 +108,30 @@ def test_a_term_that_looks_at_its_batch_is_caught():
         noise.start()
         noise.total([batch / np.abs(batch).max()], 1.0, False, 0.5)  # scaled by its batch
     assert len(differing_rows(*noise.runs)) > 1
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_record_that_cannot_be_clipped_leaves_the_others_to_the_bit(axis):
+    n, rng = 48, np.random.default_rng(0)
+    table = rng.dirichlet(np.ones(9), n)
+    with pm.Model() as model:
+        x = pm.Data("x", np.moveaxis(table, 0, axis))
+        b = pm.Normal("b", shape=9)
+        pm.Normal("y", b @ x if axis else x @ b, 1.0, observed=rng.normal(size=n))
+    private = pmp.privatize(
+        model, records={"x": axis, "y": 0}, domain={"x": pmp.Simplex(), "y": (-9, 9)}
+    )
+    (source,) = (s for s in private.sources if s.name == "x")
+    table *= 1.0 + 1e-7 * rng.normal(size=(n, 1))  # sums are rounded
+
+    def clipped(lost=None):
+        values = table.copy()
+        if lost is not None:
+            values[lost] = 2.0
+        source.variable.set_value(np.moveaxis(values, 0, axis).copy())
+        clip_to_domain(private)
+        return np.moveaxis(source.values(), axis, 0)
+
+    first = clipped()
+    for k in range(n):
+        assert np.flatnonzero((first != clipped(k)).any(axis=1)).tolist() == [k]

@@ -1,8 +1,8 @@
 """The likelihood of released scores as a PyTensor graph, for the PyMC model.
 
-It is `PooledLikelihood` (T36) with the user's own density: node masses are a softmax of the log
-density at pseudo-records, means are linear in them, and p projected numbers are normal. A check at
-build time compares value and gradient with the NumPy likelihood: a density that lacks a factor of
+It is `PooledLikelihood` (T36) with the user's own density: the log density at pseudo-records is
+PyTensor's, and what follows is one Op (`score_slopes`), so that there is little to compile. A check
+at build time compares value and gradient with the NumPy likelihood: a density that lacks a factor of
 the outcome would sample well and be wrong.
 """
 
@@ -20,14 +20,11 @@ from pymc_private.analysis.traversal import without_tracebacks
 from pymc_private.errors import Incompatible
 from pymc_private.summaries.batched import NumpyProgram, rewritten, without_checks
 from pymc_private.summaries.clipped_scores import RecordLaw
+from pymc_private.summaries.numpy_likelihood import NumpyLikelihood
 from pymc_private.summaries.parameters import ParameterVector
 from pymc_private.summaries.record_density import RecordDensity
-from pymc_private.summaries.score_likelihood import (
-    LEAST_VARIANCE_RATIO,
-    MOST_VARIANCE_RATIO,
-    PooledLikelihood,
-    RoundNoise,
-)
+from pymc_private.summaries.score_likelihood import PooledLikelihood
+from pymc_private.summaries.score_slopes import PooledSlopes
 
 AGREEMENT = 1e-6
 """Most relative difference of the two forms of a likelihood: usually 1e-14, more where covariances
@@ -37,11 +34,6 @@ GRADIENT_AGREEMENT = 1e-3
 central differences of the NumPy form carry its rounding."""
 STEP = 1e-3
 """Step of a central difference, in standard deviations of the start's covariance."""
-
-_cholesky = pt.linalg.cholesky if hasattr(pt, "linalg") else pt.slinalg.cholesky
-_solve_triangular = (
-    pt.linalg.solve_triangular if hasattr(pt, "linalg") else pt.slinalg.solve_triangular
-)
 
 
 class HasDensity(RecordLaw, Protocol):
@@ -59,43 +51,11 @@ def symbolic_pooled_likelihood(
 
     Up to the same constant as `PooledLikelihood.log_likelihood`.
     """
-    p = len(pooled.center)
     theta = density.parameters.symbolic_vector(parameters)
-    logs = density.symbolic_log_density(parameters, pooled.rows, pooled.values) + pooled.base
-    mass = pt.special.softmax(logs, axis=1).flatten()
-    found = pt.dot(mass, pooled.node_terms)
-    means = found[:-1] + pooled.correction + pt.dot(pooled.slope, theta - pooled.center)
-    ratio = pt.clip(found[-1], LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO)
-    residual = pooled.observed - pt.dot(pooled.projection, means)
-    by_round = means.reshape((means.size // p, p)) if p else means
-    covariance = ratio * pooled.outcome_covariance + pooled.noise_covariance
-    for noise in (pooled.curvature_noise, pooled.law_noise):
-        added = _symbolic_noise(noise, by_round)
-        covariance = covariance if added is None else covariance + added
-    factor = _cholesky(covariance)
-    white = _solve_triangular(factor, residual, lower=True)
-    return -0.5 * pt.sum(white**2) - pt.sum(pt.log(pt.diagonal(factor)))
-
-
-def _symbolic_noise(noise: RoundNoise, means: Variable) -> Variable | None:
-    """`RoundNoise.covariance` at means of shape (T, p); None where there is none."""
-    rounds, k, p = noise.projection.shape
-    if noise.sd == 0.0 or rounds == 0:
-        return None
-    scaled = pt.sum(noise.scaling * means[:rounds, None, :], axis=2)  # (T, p)
-    if noise.common:
-        inner = pt.dot(scaled, scaled.T)
-        pairs = np.einsum("tij,ukj->tuik", noise.projection, noise.projection, optimize=True)
-        crossed = pt.dot(noise.projection.reshape(rounds * k, p), scaled.T)
-        crossed = crossed.reshape((rounds, k, rounds))
-        left = crossed.dimshuffle(0, 2, 1).reshape((rounds * rounds, k))
-        right = crossed.dimshuffle(2, 0, 1).reshape((rounds * rounds, k))
-    else:
-        inner = pt.sum(scaled**2, axis=1)
-        pairs = np.einsum("tij,tkj->tik", noise.projection, noise.projection)
-        left = right = pt.sum(noise.projection * scaled[:, None, :], axis=2)
-    first = pt.dot(inner.flatten(), pairs.reshape(-1, k * k)).reshape((k, k))
-    return noise.sd**2 / 2.0 * (first + pt.dot(left.T, right))
+    logs = density.symbolic_log_density(parameters, pooled.rows, pooled.values)
+    whole = pt.second(pt.constant(np.zeros_like(pooled.base)), logs)
+    value, *_ = NumpyLikelihood(PooledSlopes(pooled))(whole, theta)
+    return value
 
 
 def score_potential(

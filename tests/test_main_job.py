@@ -15,13 +15,26 @@ from pymc_private.demo import CURATOR_FILE
 PUBLISHED = ("draws.nc", "summary.nc", "report-draws.html", "report-summary.html")
 
 
+SHORT_DEMO = """
+import sys
+from pymc_private import demo
+from pymc_private.__main__ import main
+
+demo.MCMC |= {"chains": 2, "tune": 60, "draws": 100}
+demo.COMPILED, demo.SIMULATIONS = {"mode": "FAST_COMPILE"}, 2
+sys.exit(main(["demo"]))
+"""
+"""``python -m pymc_private demo`` with less MCMC, not compiled; CI runs the whole of it."""
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """Run the demo once, as ``python -m pymc_private demo`` in an empty folder."""
+    """Run the demo once, as a process of its own in an empty folder."""
     folder = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "pymc_private", "demo"]
+    command = [sys.executable, "-c", SHORT_DEMO]
+    environment = os.environ | {"PYTENSOR_FLAGS": "mode=FAST_COMPILE"}
     return folder, subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=600, env=dict(os.environ)
+        command, cwd=folder, capture_output=True, text=True, timeout=600, env=environment
     )
 
 

@@ -1,11 +1,14 @@
-"""Differentially private posterior sampling for PyMC models.
+"""Differentially private inference for PyMC models.
 
-An existing model in, private draws and an honest report out::
+An existing model in, a private posterior and an honest report out::
 
     private = pmp.privatize(model, records="woman", domain={"X": pmp.Ball(1.0)})
-    plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=10)
-    release = pmp.sample(plan, ledger=pmp.Ledger("study.sqlite", epsilon=2, delta=1e-5))
-    pmp.report(release)
+    plan = pmp.calibrate(private, epsilon=1, delta=1e-6, release="summary")
+    summary = pmp.summarize(plan, ledger=pmp.Ledger("study.sqlite", epsilon=2, delta=1e-5))
+    with summary.model():
+        idata = pm.sample()
+
+or, for private draws of the posterior itself, ``calibrate(..., draws=10)`` and ``sample``.
 """
 
 import importlib

@@ -16,7 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ["PYTENSOR_FLAGS"] = ",".join(filter(None, [flags, "mode=FAST_COMPILE"]))
     parser = argparse.ArgumentParser(prog="python -m pymc_private", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    demo = commands.add_parser("demo", help="the Fair survey: certificate, plan, draws, report")
+    demo = commands.add_parser("demo", help="the Fair survey: ten draws and a noisy summary")
     demo.add_argument("--folder", type=Path, default=Path(), help="where to write (default: here)")
     report = commands.add_parser("report", help="print a saved release and write its HTML report")
     report.add_argument("file", type=Path)

@@ -204,8 +204,8 @@ class CellDesigner:
             error = (totals * (q - exact)) ** 2 / (totals * exact + self.variance)
             far = np.sqrt(error.sum(axis=(1, 2))) > QUADRATURE_ERROR
             wrong = far | (np.abs(mass).max(axis=1) > 0.5 * QUADRATURE_ERROR)
-            if cells.nodes.is_exact or wrong.mean() <= 1.0 - JUDGED_SHARE:
-                return cells, float(0.0 if cells.nodes.is_exact else wrong.mean())
+            if cells.quadrature.nodes.is_exact or wrong.mean() <= 1.0 - JUDGED_SHARE:
+                return cells, float(0.0 if cells.quadrature.nodes.is_exact else wrong.mean())
             cells, q, mass = finer, exact, finer_mass
         if wrong.mean() > MOST_LOST:
             raise Unsupported(

@@ -8,6 +8,7 @@ do, mixtures and hurdles among them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -98,34 +99,62 @@ class CellProbabilities:
     densities : RecordDensities
     partition : Partition
     nodes : CellNodes
+
+    Attributes
+    ----------
+    quadrature : CellQuadrature
+        From densities at the nodes to probabilities.
+    shape : tuple of int
+        Numbers of covariate and outcome cells, (G, J).
     """
 
     def __init__(
         self, densities: RecordDensities, partition: CellPartition, nodes: CellNodes
     ) -> None:
-        self.densities, self.nodes, self.shape = densities, nodes, partition.shape
-        rows, self.row_weights = partition.reference(densities.covariates)
+        self.densities, self.shape = densities, partition.shape
+        rows, row_weights = partition.reference(densities.covariates)
         self.data = densities.table(nodes.values, rows)
-        self._split = (self.row_weights.shape[1], len(nodes.values))
+        self.quadrature = CellQuadrature(nodes, row_weights)
 
     def __call__(self, natural: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities (S, G, J), whose rows sum to 1, and the log mass found (S, G)."""
         logs = self.densities.logs(natural, self.data)
         with np.errstate(all="ignore"):
             dense = np.exp(np.nan_to_num(logs, nan=-np.inf, posinf=700.0))
-            return self._tables(np, dense.reshape(-1, *self._split))
+            return self.quadrature.tables(np, dense.reshape(-1, *self.quadrature.split))
 
-    def symbolic(self, parameters: Mapping[str, Variable]) -> tuple[Variable, Variable]:
-        """The same as graphs: (G, J) and (G,)."""
+    def symbolic(self, parameters: Mapping[str, Variable]) -> Variable:
+        """Log densities at the nodes as a graph, shape (R Q,)."""
         logs = self.densities.symbolic(parameters, self.data)
-        return self._tables(pt, pt.exp(logs).reshape(self._split))
+        size = int(np.prod(self.quadrature.split))
+        return pt.second(pt.constant(np.zeros(size)), logs)
 
-    def _tables(self, xp: Any, dense: Any) -> tuple[Any, Any]:
-        """From densities (..., R, Q)."""
+
+@dataclass(frozen=True, eq=False)
+class CellQuadrature:
+    """Sums over nodes and reference rows. `xp` is NumPy or `pytensor.tensor`.
+
+    Attributes
+    ----------
+    nodes : CellNodes
+    row_weights : array, shape (G, R)
+        Of the reference rows in each covariate cell.
+    """
+
+    nodes: CellNodes
+    row_weights: np.ndarray
+
+    @property
+    def split(self) -> tuple[int, int]:
+        """Numbers of reference rows and of nodes, (R, Q)."""
+        return self.row_weights.shape[1], len(self.nodes.values)
+
+    def tables(self, xp: Any, dense: Any) -> tuple[Any, Any]:
+        """Probabilities (..., G, J) and log mass (..., G) from densities (..., R, Q)."""
         found = xp.dot(dense, self.nodes.weights)
         if self.nodes.rest is not None:
             rest = xp.maximum(1.0 - xp.sum(found, axis=-1), 0.0)
-            found = found + rest[..., None] * np.eye(self.shape[1])[self.nodes.rest]
+            found = found + rest[..., None] * np.eye(self.nodes.weights.shape[1])[self.nodes.rest]
         total = xp.maximum(xp.sum(found, axis=-1), TINY)
         found, mass = found / total[..., None], xp.log(total)
         if xp is np:

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import pytensor
-import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from pymc_private.analysis.traversal import rebuild
@@ -27,17 +26,18 @@ from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.noisy_counts import DISCRETE_LAPLACE, discrete_laplace_sd
 from pymc_private.privacy.validation import check_positive
-from pymc_private.summaries.batched import NumpyProgram, without_checks
+from pymc_private.summaries.batched import NumpyProgram, rewritten, without_checks
 from pymc_private.summaries.cell_design import CellDesigner
 from pymc_private.summaries.cell_likelihood import (
     CONVOLVED_BELOW,
     NoisyCells,
     cell_log_likelihood,
-    symbolic_cell_log_likelihood,
 )
 from pymc_private.summaries.cell_partition import CellPartition
 from pymc_private.summaries.cell_records import cell_record, checked_edges
+from pymc_private.summaries.cell_slopes import CellSlopes
 from pymc_private.summaries.noise import CHUNK, NoiseScale, SimulatedNoise, largest_mu
+from pymc_private.summaries.numpy_likelihood import NumpyLikelihood
 from pymc_private.summaries.parameters import ParameterVector
 from pymc_private.summaries.protocol import Caution, LogLikelihood, Progress, Records, Released
 
@@ -208,7 +208,7 @@ class CellMechanism:
         def at(theta: np.ndarray) -> np.ndarray:
             q, mass = self.probabilities(self.parameters.natural(np.atleast_2d(theta)))
             found = cell_log_likelihood(cells, q)
-            found = found + self.probabilities.correction(np, mass, totals)
+            found = found + self.probabilities.quadrature.correction(np, mass, totals)
             return np.where(np.isnan(found), -np.inf, found)
 
         return at
@@ -272,9 +272,8 @@ class CellMechanism:
         """
         inputs = dict(self._designer.record.single.parameters)
         cells = self.noisy_cells(released)
-        q, mass = self.probabilities.symbolic(inputs)
-        value = symbolic_cell_log_likelihood(cells, q)
-        value = value + self.probabilities.correction(pt, mass, cells.totals)
+        slopes = CellSlopes(self.probabilities.quadrature, cells)
+        value, *_ = NumpyLikelihood(slopes)(self.probabilities.symbolic(inputs))
         self._check_agreement(released, inputs, value)
         swaps = {v: parameters[name] for name, v in inputs.items()}
         return rebuild([value], swaps)[0]
@@ -285,7 +284,8 @@ class CellMechanism:
         theta = self.start(released)[0]
         likelihood, root = self.log_likelihood(released), self._designer.root
         grads = pytensor.grad(value, list(inputs.values()), disconnected_inputs="ignore")
-        program = NumpyProgram(list(inputs.values()), without_checks([value, *grads]))
+        graphs = rewritten(without_checks([value, *grads]))
+        program = NumpyProgram(list(inputs.values()), graphs)
         natural = self.parameters.natural(theta[None])
         found, *slopes = program(*(natural[name][0] for name in inputs))
         step = 1e-4 * root.T

@@ -1,8 +1,8 @@
 """A log-likelihood that NumPy evaluates inside a PyTensor graph.
 
-What a compiler makes of a graph runs in microseconds, but each node costs it about a second, and the
-likelihood of a summary has a hundred. One Op whose value and derivatives NumPy computes together
-costs nothing to compile; the model's own density stays in PyTensor's hands. For other backends, and
+What a compiler makes of a graph runs in microseconds, but each kernel costs it up to a second, and
+the likelihood of a summary has a hundred. One Op whose value and derivatives NumPy computes
+together costs nothing to compile; the model's own density stays PyTensor's. For other backends and
 for second derivatives, the Op writes itself out as the graph it stands for.
 """
 

@@ -2,8 +2,8 @@
 
 It is `PooledLikelihood` (T36) with the user's own density: the log density at pseudo-records is
 PyTensor's, and what follows is one Op (`score_slopes`), so that there is little to compile. A check
-at build time compares value and gradient with the NumPy likelihood: a density that lacks a factor of
-the outcome would sample well and be wrong.
+at build time compares value and gradient with the NumPy likelihood: a density that lacks a factor
+of the outcome would sample well and be wrong.
 """
 
 from __future__ import annotations

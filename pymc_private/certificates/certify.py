@@ -218,7 +218,9 @@ def range_of_class(
     if plain and unbounded_parameters(private, trail, rows.output):
         raise not_certified(private, rows)  # no cutting of the other parameters would help
     known = math.inf if cap is None else float_up(cap)
-    found = _range_by_intervals(private, records, tolerance, deadline, progress, floor, known)
+    # Intervals and searches are over the whole box, where the bound on Theta_L need not hold.
+    start = known if private.theta_l is None else math.inf
+    found = _range_by_intervals(private, records, tolerance, deadline, progress, floor, start)
     found = replace(found, upper=min(found.upper, known))
     if not math.isfinite(found.upper):
         raise not_certified(private, rows)

@@ -121,7 +121,7 @@ def bound_range(
     floor : float
         Bound of R proved for other records: it is enough to prove that R is no more here.
     known : float
-        Bound of R proved by other means, from which this starts.
+        Bound of R on the whole box proved by other means, from which this starts.
 
     Raises
     ------
@@ -143,8 +143,7 @@ def _bound_range(
     known: float,
 ) -> RangeBound:
     add_remove = private.neighbors == ADD_REMOVE
-    best, found = _first_bounds(private, rows, record, deadline)
-    best = min(best, known)
+    best, found = _first_bounds(private, rows, record, deadline, known)
     if found > 0.0 and best <= max(floor, found * (1.0 + tolerance)):
         return RangeBound(best, found)
     tried, is_relaxed = False, False
@@ -176,11 +175,15 @@ def _bound_range(
 
 
 def _first_bounds(
-    private: PrivateModel, rows: AnyRecordBounds, record: SingleRecord | None, deadline: float
+    private: PrivateModel,
+    rows: AnyRecordBounds,
+    record: SingleRecord | None,
+    deadline: float,
+    known: float,
 ) -> tuple[float, float]:
     """Proved and searched bounds of R: by one walk over the whole box, or for rows in a ball."""
     add_remove = private.neighbors == ADD_REMOVE
-    best = coarse_range(rows, private.box, add_remove)
+    best = min(coarse_range(rows, private.box, add_remove), known)
     if record is None or add_remove:
         return best, 0.0
     in_ball = range_in_ball(record, private.sources, private.box)

@@ -70,9 +70,7 @@ def assemble(
         "power": str(model.power),
         "clip": None if model.graph.clip is None else list(model.graph.clip),
         "withheld": [*found.private, *found.failed],
-        "grid": SAMPLER_GRID_NOTE
-        if plan.certificate.terms.discrete
-        else f"{BOX_GRID}; {OPEN_GRID}",
+        "grid": _grid_note(plan),
         "model": model_fingerprint(model),
         "versions": {package: package_version(package) for package in REPORTED_PACKAGES},
         "name": name,
@@ -88,6 +86,10 @@ def assemble(
     if found.failed:
         facts["uncomputed"] = found.failed
     return Release(posterior, guarantee, facts, private=private)
+
+
+def _grid_note(plan: Plan) -> str:
+    return SAMPLER_GRID_NOTE if plan.certificate.terms.discrete else f"{BOX_GRID}; {OPEN_GRID}"
 
 
 def rehearse(plan: Plan, name: str | None) -> None:

@@ -32,6 +32,13 @@ CAUTION = (
     "published, nor used to choose the model, the plan or its numbers."
 )
 
+SILENT_RUNS = {
+    "cores": 1,
+    "progressbar": False,
+    "nuts_sampler": "pymc",
+    "compute_convergence_checks": False,
+}
+
 
 @dataclass(frozen=True, eq=False)
 class CuratorDiagnostics:
@@ -90,14 +97,7 @@ def diagnose(
     """
     import arviz as az
 
-    keywords = {
-        "cores": 1,
-        "progressbar": False,
-        "random_seed": random_seed,
-        "nuts_sampler": "pymc",
-        "compute_convergence_checks": False,
-        "model": private.model,
-    }
+    keywords = SILENT_RUNS | {"random_seed": random_seed, "model": private.model}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         long = pm.sample(draws, tune=tune, chains=chains, **keywords)

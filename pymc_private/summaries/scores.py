@@ -212,12 +212,13 @@ class ScoreMechanism:
     def cautions(self) -> list[Caution]:
         """Reasons for doubt that are known before the charge."""
         p, most = self.parameters.size, PARAMETERS_PER_RECORD * self.count
-        if self.mu > SCARCE_MU or p <= most:
+        if self.mu > SCARCE_MU or p <= max(most, 1.0):
             return []
+        safe = f"{p / PARAMETERS_PER_RECORD:.0f} records, or a larger epsilon, would be safe"
         return [
             Caution(
-                f"{p} parameters for {self.count:.0f} records at this budget: noise may hide most "
-                f"of what the data say (about {max(most, 1):.0f} parameters would be safe)"
+                f"{p} parameters for {self.count:.0f} records at this budget: noise may hide much "
+                f"of what the data say ({safe})"
             )
         ]
 

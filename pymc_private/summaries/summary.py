@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_private.errors import DomainError, Incompatible, NotInformative
+from pymc_private.errors import DomainError, Incompatible, NotInformative, suggest_arguments
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.verdict import share_text
 from pymc_private.privacy.guarantee import Guarantee
@@ -272,6 +272,7 @@ class Summary:
         return display.html_card(summary_title(self), summary_rows(self), alarm=not self._private)
 
 
+@suggest_arguments
 def load(path: str | os.PathLike[str]) -> Release | Summary:
     """Load what `Release.save` or `Summary.save` wrote.
 

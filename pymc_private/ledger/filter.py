@@ -95,7 +95,8 @@ def _check_same_neighbors(guarantee: Guarantee, header: Header) -> None:
             "The charge and the ledger have different neighbors.",
             got=guarantee.neighbors,
             allowed=header.neighbors,
-            do="prove the guarantee for the ledger's neighbors, or use another ledger",
+            do=f"a ledger of its own: Ledger(..., neighbors={guarantee.neighbors!r}); "
+            "or a release for the neighbors of this one",
         )
 
 

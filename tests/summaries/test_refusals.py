@@ -49,3 +49,10 @@ def test_compare_says_where_the_draws_of_a_summary_are():
     summary = pmp.summarize(plan, random_seed=1, accept_prior=True, progressbar=False)
     with pytest.raises(pmp.errors.DomainError, match=r"with summary\.model\(\)"):
         pmp.compare(summary, None)
+
+
+def test_a_ledger_of_other_neighbors_names_the_one_to_open():
+    plan = _calibrate(_private(), method="scores")
+    ledger = pmp.Ledger(epsilon=2, delta=1e-5, neighbors="add_remove")
+    with pytest.raises(pmp.errors.Incompatible, match="neighbors='substitute'"):
+        pmp.summarize(plan, ledger=ledger, name="a", accept_prior=True, progressbar=False)

@@ -171,10 +171,10 @@ def test_a_thousand_more_charges_are_as_quick_as_the_first(path):
     ledger = Ledger(epsilon=1)
     seconds = []
     for _ in range(4):
-        start = time.perf_counter()
+        start = time.process_time()
         for _ in range(500):
             ledger.charge(TRIFLE, "x")
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     assert min(seconds[1:]) < 3 * seconds[0]
 
 

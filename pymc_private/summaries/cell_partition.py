@@ -71,7 +71,7 @@ class CovariateAxis:
     points : tuple of array
         In each cell, the values at which the density is averaged, with equal weights.
     is_cut : bool
-        Whether a cell holds several values, over which the law is assumed.
+        Whether a cell holds several values, over which a distribution is assumed.
     """
 
     source: str

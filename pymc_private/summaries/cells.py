@@ -126,7 +126,7 @@ class CellMechanism:
         self._last_start: tuple[bytes, np.ndarray, np.ndarray] | None = None
 
     def _set_noise(self, mu: float | None, epsilon: float | None) -> None:
-        """The law of the noise, its standard deviation and the guarantee."""
+        """The distribution of the noise, its standard deviation and the guarantee."""
         private = self.private
         units = private.records_per_unit
         if mu is not None:
@@ -325,7 +325,7 @@ class CellMechanism:
             names = ", ".join(self.facts["assumed_uniform"])
             found.append(
                 Caution(
-                    f"within a cell the law of {names} is taken as uniform: an approximation that "
+                    f"{names}: uniform within a cell by assumption, an approximation that "
                     'no noise covers; method="scores" does without'
                 )
             )

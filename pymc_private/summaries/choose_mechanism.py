@@ -1,9 +1,9 @@
 """The choice of a summary mechanism for a model, from public facts alone.
 
 Every mechanism that accepts the model is built and asked for its expected information; the one
-that promises most is taken. One that assumes the law of private covariates (cells that cut an
-interval take it as uniform inside them) is taken only where no other accepts the model. The others,
-and the reasons of those that refuse the model, stand in the plan. No data are read.
+that promises most is taken. One that assumes the distribution of private covariates (cells that
+cut an interval take it as uniform inside them) is taken only where no other accepts the model. The
+others, and the reasons of those that refuse the model, stand in the plan. No data are read.
 """
 
 from __future__ import annotations
@@ -230,12 +230,12 @@ def _refuse_pure(what: str, request: SummaryRequest) -> None:
 
 
 def assumes_uniform(mechanism: Mechanism) -> bool:
-    """Whether the law of a private covariate is assumed, which no simulation from it can judge."""
+    """Whether a distribution of private covariates is assumed, which simulations cannot judge."""
     return bool(mechanism.facts.get("assumed_uniform"))
 
 
 def _rank(mechanism: Mechanism) -> tuple[bool, float]:
-    """The order of mechanisms: first those that assume no law of covariates, then information."""
+    """The order of mechanisms: first those that assume no such distribution, then information."""
     return not assumes_uniform(mechanism), _known(mechanism.information)
 
 

@@ -10,8 +10,8 @@ and has B(x) = E[omega (u - c)(u - c)'] with omega = min(1, C / |u - c|), and th
 w(x) = min(1, K / |B|_F). Then, for *every* c and every way to compute it,
 
 - |w psi| <= C and |w B|_F <= K, and w B is positive semidefinite: what one record adds is bounded;
-- at the root, E[w psi | x, theta_t] = 0 whatever the law of the covariates x; B = E[psi u'] is the
-  derivative of E_theta psi in theta; and E[psi psi'] <= B.
+- at the root, E[w psi | x, theta_t] = 0 whatever the distribution of the covariates x;
+  B = E[psi u'] is the derivative of E_theta psi in theta; and E[psi psi'] <= B.
 
 All of it happens in R^m. The p-vectors W A' have an orthonormal basis, W A' = Q R, and with v = R s
 u = Q v: norms of u are norms of v, and |Q B Q'|_F = |B|_F. The center is the minimum of a convex
@@ -44,7 +44,7 @@ LEAST_MIXTURE = 0.02
 """Least share of the safe step in a step towards a center."""
 
 
-class RecordLaw(Protocol):
+class RecordModel(Protocol):
     """The density of one record's outcome given its covariates, with its quadrature nodes."""
 
     @property
@@ -81,7 +81,7 @@ class ScoredRows:
         Derivatives of the log density in the predictors.
     """
 
-    law: RecordLaw
+    model: RecordModel
     rows: Rows
     predictors: np.ndarray
     jacobian: np.ndarray
@@ -143,7 +143,7 @@ class FramedRows:
     def scores_at(self, y: np.ndarray) -> np.ndarray:
         """v = R s at outcomes of shape (N, Q), shape (m, N, Q)."""
         scored = self.scored
-        return _turned(self.triangle, scored.law.scores(scored.predictors, scored.rows, y))
+        return _turned(self.triangle, scored.model.scores(scored.predictors, scored.rows, y))
 
     def norms(self) -> np.ndarray:
         """|u| at the nodes, shape (N, Q)."""
@@ -223,7 +223,7 @@ class ClippedScore:
         K; infinite for no weights.
     """
 
-    law: RecordLaw
+    model: RecordModel
     theta: np.ndarray
     metric: np.ndarray
     bound: float
@@ -231,7 +231,7 @@ class ClippedScore:
 
     def at(self, rows: Rows) -> ClippedRows:
         """What depends on the covariates of the rows alone."""
-        frame = score_rows(self.law, self.theta, rows).framed(self.metric)
+        frame = score_rows(self.model, self.theta, rows).framed(self.metric)
         return clip_rows(frame, self.bound, self.weight_bound)
 
     def terms(self, rows: Rows, y: np.ndarray) -> np.ndarray:
@@ -244,15 +244,15 @@ class ClippedScore:
         return pack_symmetric(clipped.frame.lift(clipped.curvature * clipped.weight[:, None, None]))
 
 
-def score_rows(law: RecordLaw, theta: np.ndarray, rows: Rows) -> ScoredRows:
+def score_rows(model: RecordModel, theta: np.ndarray, rows: Rows) -> ScoredRows:
     """Predictors of rows and scores at the nodes of the outcome, at one parameter vector."""
     with np.errstate(all="ignore"):
-        predictors = law.predictors(theta, rows)
-        jacobian = law.jacobian(theta, rows)
-        nodes = law.nodes(predictors, rows)
-        scores = law.scores(predictors, rows, nodes.clipped)
+        predictors = model.predictors(theta, rows)
+        jacobian = model.jacobian(theta, rows)
+        nodes = model.nodes(predictors, rows)
+        scores = model.scores(predictors, rows, nodes.clipped)
         mass = nodes.mass / nodes.mass.sum(axis=1, keepdims=True)
-    return ScoredRows(law, rows, predictors, jacobian, nodes.clipped, mass, scores)
+    return ScoredRows(model, rows, predictors, jacobian, nodes.clipped, mass, scores)
 
 
 def clip_rows(frame: FramedRows, bound: float, weight_bound: float = np.inf) -> ClippedRows:

@@ -10,9 +10,9 @@ from typing import Any
 from pymc_private.models.information import ASSUMED_N
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import ADD_REMOVE
-from pymc_private.summaries.outcome_law import OutcomeLaw
 from pymc_private.summaries.outcome_nodes import check_mass
 from pymc_private.summaries.outcome_support import outcome_support
+from pymc_private.summaries.quadrature_model import QuadratureModel
 from pymc_private.summaries.record_density import RecordDensity
 from pymc_private.summaries.reference import covariate_moments, reference_rows
 from pymc_private.summaries.scores import ScoreMechanism
@@ -48,17 +48,17 @@ def score_mechanism(
         An improper prior, or a reference that does not fit.
     """
     density = RecordDensity(private)
-    law = OutcomeLaw(density, outcome_support(private, density.outcome))
+    model = QuadratureModel(density, outcome_support(private, density.outcome))
     large = reference_rows(private, density, LARGE_ROWS, given=reference)
     theta = density.parameters.mean
-    nodes = law.nodes(law.predictors(theta, large.rows), large.rows)
+    nodes = model.nodes(model.predictors(theta, large.rows), large.rows)
     check_mass(nodes, density.outcome.name)
     few = nodes.values.shape[1] <= FEW_LEVELS
     count = SMALL_ROWS_OF_LEVELS if few else SMALL_ROWS
     small = reference_rows(private, density, count, skip=LARGE_ROWS, given=reference)
     guess = (n or ASSUMED_N) if private.neighbors == ADD_REMOVE else private.n
     return ScoreMechanism(
-        law,
+        model,
         large,
         small,
         mu,

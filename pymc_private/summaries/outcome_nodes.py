@@ -1,7 +1,8 @@
 """Quadrature nodes of an outcome: values and their probabilities, from a density alone.
 
-A record's outcome has a law p(y | x, theta) known by its logarithm only, and expectations under it
-are wanted for each of many rows. No table of families is used. Listed outcomes are all taken. Else
+The distribution p(y | x, theta) of an outcome is known by its logarithm only, and expectations
+under it are wanted for each of many rows. No table of families is used. Listed outcomes are all
+taken. Else
 
 1. the outcome moves to a coordinate v on the real line: y itself, log(y - a), -log(b - y) or
    log((y - a) / (b - y)), by the ends of the support;

@@ -158,12 +158,14 @@ def outcome_support(private: PrivateModel, outcome: Source) -> OutcomeSupport:
     domain = float(np.min(bounds.lower)), float(np.max(bounds.upper))
     rv = observed_variable(private, outcome)
     if rv is None:
-        law = _Law("integer" if outcome.is_whole else "continuous", modes=UNKNOWN_MODES)
+        sketch = _OutcomeSketch(
+            "integer" if outcome.is_whole else "continuous", modes=UNKNOWN_MODES
+        )
         if outcome.is_whole and isinstance(outcome.domain, Categories):
-            law = replace(law, kind="finite", levels=outcome.domain.values)
+            sketch = replace(sketch, kind="finite", levels=outcome.domain.values)
     else:
-        law = _describe(rv, _Bounds(private, outcome))
-    return _finished(law, domain)
+        sketch = _describe(rv, _Bounds(private, outcome))
+    return _finished(sketch, domain)
 
 
 def observed_variable(private: PrivateModel, outcome: Source) -> Variable | None:
@@ -177,7 +179,7 @@ def observed_variable(private: PrivateModel, outcome: Source) -> Variable | None
 
 
 @dataclass(frozen=True, eq=False)
-class _Law:
+class _OutcomeSketch:
     """What one distribution says of its support."""
 
     kind: str
@@ -190,17 +192,17 @@ class _Law:
     modes: int = 1
 
 
-def _finished(law: _Law, domain: tuple[float, float]) -> OutcomeSupport:
-    """The support of a law in a domain; bounds of counts become atoms."""
+def _finished(sketch: _OutcomeSketch, domain: tuple[float, float]) -> OutcomeSupport:
+    """The support of a sketch in a domain; bounds of counts become atoms."""
     by_row = {
         side: bound
-        for side, bound in (("lower", law.lower), ("upper", law.upper))
+        for side, bound in (("lower", sketch.lower), ("upper", sketch.upper))
         if isinstance(bound, RowBound)
     }
-    lower = law.lower if not isinstance(law.lower, RowBound) else -INF
-    upper = law.upper if not isinstance(law.upper, RowBound) else INF
-    levels, atoms, row_atoms = law.levels, law.atoms, law.row_atoms
-    if law.kind == "integer":
+    lower = sketch.lower if not isinstance(sketch.lower, RowBound) else -INF
+    upper = sketch.upper if not isinstance(sketch.upper, RowBound) else INF
+    levels, atoms, row_atoms = sketch.levels, sketch.atoms, sketch.row_atoms
+    if sketch.kind == "integer":
         if lower == -INF and domain[0] >= 0.0:
             lower = 0.0
         finite = [bound for bound in (lower, upper) if np.isfinite(bound)]
@@ -210,13 +212,13 @@ def _finished(law: _Law, domain: tuple[float, float]) -> OutcomeSupport:
     if levels:
         return OutcomeSupport("finite", tuple(levels), min(levels), max(levels), domain=domain)
     return OutcomeSupport(
-        law.kind,
-        lower=max(lower, law.ends[0]),
-        upper=min(upper, law.ends[1]),
-        ends=law.ends,
+        sketch.kind,
+        lower=max(lower, sketch.ends[0]),
+        upper=min(upper, sketch.ends[1]),
+        ends=sketch.ends,
         atoms=tuple(dict.fromkeys(atoms)),
         domain=domain,
-        modes=min(law.modes, MOST_MODES),
+        modes=min(sketch.modes, MOST_MODES),
         row_lower=by_row.get("lower"),
         row_upper=by_row.get("upper"),
         row_atoms=tuple(side for side in row_atoms if side in by_row),
@@ -224,11 +226,11 @@ def _finished(law: _Law, domain: tuple[float, float]) -> OutcomeSupport:
 
 
 # ---- distributions -----------------------------------------------------------------------------
-def _describe(rv: Variable, bounds: _Bounds) -> _Law:
+def _describe(rv: Variable, bounds: _Bounds) -> _OutcomeSketch:
     name = library_class_name(rv.owner.op)
     if distribution_class(rv) != name or name.startswith("Custom"):
         whole = str(rv.type.dtype).startswith(("int", "uint", "bool"))
-        return _Law("integer" if whole else "continuous", modes=UNKNOWN_MODES)
+        return _OutcomeSketch("integer" if whole else "continuous", modes=UNKNOWN_MODES)
     if name == "CensoredRV":
         return _censored(rv, bounds)
     if name == "TruncatedRV":
@@ -240,95 +242,100 @@ def _describe(rv: Variable, bounds: _Bounds) -> _Law:
     return _continuous(rv, name, bounds)
 
 
-def _counts(rv: Variable, name: str, bounds: _Bounds) -> _Law:
+def _counts(rv: Variable, name: str, bounds: _Bounds) -> _OutcomeSketch:
     implied = implied_support(rv)
     if isinstance(implied, Categories):
         values = implied.values
         if name == "CategoricalRV" or len(values) <= MOST_LEVELS:
-            return _Law("finite", levels=values, lower=values[0], upper=values[-1])
-        return _Law("integer", lower=values[0], upper=values[-1])
+            return _OutcomeSketch("finite", levels=values, lower=values[0], upper=values[-1])
+        return _OutcomeSketch("integer", lower=values[0], upper=values[-1])
     if name == "CategoricalRV" and isinstance(bounds.outcome.domain, Categories):
-        return _Law("finite", levels=bounds.outcome.domain.values)
+        return _OutcomeSketch("finite", levels=bounds.outcome.domain.values)
     if name in TRIALS:
-        return _Law("integer", lower=0.0, upper=bounds.read(rv.owner.op.dist_params(rv.owner)[0]))
-    return _Law("integer")
+        return _OutcomeSketch(
+            "integer", lower=0.0, upper=bounds.read(rv.owner.op.dist_params(rv.owner)[0])
+        )
+    return _OutcomeSketch("integer")
 
 
-def _continuous(rv: Variable, name: str, bounds: _Bounds) -> _Law:
+def _continuous(rv: Variable, name: str, bounds: _Bounds) -> _OutcomeSketch:
     """The ends that the default transform of the distribution maps to infinity."""
     transform = _default_transform(rv.owner.op, rv)
     kind = library_class_name(transform)
     if kind == "LogTransform":
-        return _Law("continuous", ends=(0.0, INF))
+        return _OutcomeSketch("continuous", ends=(0.0, INF))
     if kind == "LogOddsTransform" or name == "LogitNormal":
-        return _Law("continuous", ends=(0.0, 1.0))
+        return _OutcomeSketch("continuous", ends=(0.0, 1.0))
     if kind == "CircularTransform":
-        return _Law("continuous", lower=-np.pi, upper=np.pi)
+        return _OutcomeSketch("continuous", lower=-np.pi, upper=np.pi)
     if kind not in INTERVAL_TRANSFORMS:
-        return _Law("continuous")
+        return _OutcomeSketch("continuous")
     found = [bounds.read(bound) for bound in transform.args_fn(*rv.owner.inputs)]
     low, high = (-INF if found[0] is None else found[0]), (INF if found[1] is None else found[1])
     if isinstance(low, RowBound) or isinstance(high, RowBound):
-        return _Law("continuous", lower=low, upper=high)
-    return _Law("continuous", ends=(low, high))
+        return _OutcomeSketch("continuous", lower=low, upper=high)
+    return _OutcomeSketch("continuous", ends=(low, high))
 
 
-def _censored(rv: Variable, bounds: _Bounds) -> _Law:
-    """The law of the uncensored outcome between the bounds, which are atoms."""
+def _censored(rv: Variable, bounds: _Bounds) -> _OutcomeSketch:
+    """The distribution of the uncensored outcome between the bounds, which are atoms."""
     inner, low, high = rv.owner.inputs[:3]
-    law = _describe(inner, bounds)
-    lower, upper = bounds.tighter(law, bounds.read(low), bounds.read(high))
+    sketch = _describe(inner, bounds)
+    lower, upper = bounds.tighter(sketch, bounds.read(low), bounds.read(high))
     by_row = [side for side, b in (("lower", lower), ("upper", upper)) if isinstance(b, RowBound)]
     atoms = [b for b in (lower, upper) if not isinstance(b, RowBound) and np.isfinite(b)]
-    if law.kind == "finite":
-        law = replace(law, kind="integer", levels=())
+    if sketch.kind == "finite":
+        sketch = replace(sketch, kind="integer", levels=())
     return replace(
-        law, lower=lower, upper=upper, atoms=(*law.atoms, *atoms), row_atoms=tuple(by_row)
+        sketch, lower=lower, upper=upper, atoms=(*sketch.atoms, *atoms), row_atoms=tuple(by_row)
     )
 
 
-def _truncated(rv: Variable, bounds: _Bounds) -> _Law:
-    """The law of the whole outcome between the bounds."""
+def _truncated(rv: Variable, bounds: _Bounds) -> _OutcomeSketch:
+    """The distribution of the whole outcome between the bounds."""
     *inputs, low, high = rv.owner.inputs
     base = rv.owner.op.base_rv_op
     made = base.make_node(*inputs)
-    law = _describe(made.outputs[-1], bounds)
-    lower, upper = bounds.tighter(law, bounds.read(low), bounds.read(high))
-    if law.kind == "finite":
-        law = replace(law, kind="integer", levels=())
-    return replace(law, lower=lower, upper=upper)
+    sketch = _describe(made.outputs[-1], bounds)
+    lower, upper = bounds.tighter(sketch, bounds.read(low), bounds.read(high))
+    if sketch.kind == "finite":
+        sketch = replace(sketch, kind="integer", levels=())
+    return replace(sketch, lower=lower, upper=upper)
 
 
-def _mixture(rv: Variable, bounds: _Bounds) -> _Law:
+def _mixture(rv: Variable, bounds: _Bounds) -> _OutcomeSketch:
     """The union of the components; a component at one point is an atom."""
     parts = [v for v in rv.owner.inputs if v.owner is not None and _is_random(v)]
     points = [v for v in parts if library_class_name(v.owner.op) == "DiracDeltaRV"]
     atoms = [constant_value(v.owner.inputs[-1]) for v in points]
     if any(atom is None for atom in atoms):
         raise _parameter_error(bounds.outcome.name)
-    laws = [_describe(v, bounds) for v in parts if v not in points]
+    sketches = [_describe(v, bounds) for v in parts if v not in points]
     fixed = [float(atom) for atom in atoms if atom is not None]
-    if not laws:
-        return _Law("finite", levels=tuple(sorted(set(fixed))))
-    stacked = len(laws) == 1 and not points
+    if not sketches:
+        return _OutcomeSketch("finite", levels=tuple(sorted(set(fixed))))
+    stacked = len(sketches) == 1 and not points
     shape = parts[0].type.shape
-    modes = (shape[-1] or MOST_MODES) if stacked and shape else len(laws)
-    whole = all(law.kind != "continuous" for law in laws)
+    modes = (shape[-1] or MOST_MODES) if stacked and shape else len(sketches)
+    whole = all(sketch.kind != "continuous" for sketch in sketches)
     points_too: list[Bound] = [*fixed] if whole else []
-    return _Law(
+    return _OutcomeSketch(
         "integer" if whole else "continuous",
-        lower=_widest([*(_outer_bound(law, 0) for law in laws), *points_too], -INF, min),
-        upper=_widest([*(_outer_bound(law, 1) for law in laws), *points_too], INF, max),
-        ends=(min(law.ends[0] for law in laws), max(law.ends[1] for law in laws)),
-        atoms=tuple(dict.fromkeys([*fixed, *(a for law in laws for a in law.atoms)])),
+        lower=_widest([*(_outer_bound(sketch, 0) for sketch in sketches), *points_too], -INF, min),
+        upper=_widest([*(_outer_bound(sketch, 1) for sketch in sketches), *points_too], INF, max),
+        ends=(
+            min(sketch.ends[0] for sketch in sketches),
+            max(sketch.ends[1] for sketch in sketches),
+        ),
+        atoms=tuple(dict.fromkeys([*fixed, *(a for sketch in sketches for a in sketch.atoms)])),
         modes=int(modes),
     )
 
 
-def _outer_bound(law: _Law, side: int) -> Bound:
-    """A bound of a law, or the end of its family where it has none."""
-    bound = (law.lower, law.upper)[side]
-    return law.ends[side] if not isinstance(bound, RowBound) and np.isinf(bound) else bound
+def _outer_bound(sketch: _OutcomeSketch, side: int) -> Bound:
+    """A bound of a sketch, or the end of its family where it has none."""
+    bound = (sketch.lower, sketch.upper)[side]
+    return sketch.ends[side] if not isinstance(bound, RowBound) and np.isinf(bound) else bound
 
 
 def _widest(found: list[Bound], default: float, pick: Any) -> Bound:
@@ -362,10 +369,10 @@ class _Bounds:
         number = constant_value(variable)
         return self._by_row(variable) if number is None else number
 
-    def tighter(self, law: _Law, low: Bound, high: Bound) -> tuple[Bound, Bound]:
-        """Bounds within those of a law."""
-        lower = low if isinstance(low, RowBound) or np.isfinite(low) else law.lower
-        upper = high if isinstance(high, RowBound) or np.isfinite(high) else law.upper
+    def tighter(self, sketch: _OutcomeSketch, low: Bound, high: Bound) -> tuple[Bound, Bound]:
+        """Bounds within those of a sketch."""
+        lower = low if isinstance(low, RowBound) or np.isfinite(low) else sketch.lower
+        upper = high if isinstance(high, RowBound) or np.isfinite(high) else sketch.upper
         return lower, upper
 
     def _by_row(self, variable: Variable) -> RowBound:

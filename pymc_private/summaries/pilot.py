@@ -6,8 +6,8 @@ theta is the mode of the prior and of *all* releases so far with their nonlinear
     m_s(theta) = n E_ref[ E_y[psi_s | x, theta] ],
 
 the expectation by theta's own nodes. Gauss-Newton steps weigh release s by
-(V_s(theta) + (s_s^2 + r^2 |m_s|^2 / 2) I)^-1; the last term admits that the law of the covariates
-is known only to a relative error r. Everything here is a function of released numbers.
+(V_s(theta) + (s_s^2 + r^2 |m_s|^2 / 2) I)^-1; the last term admits that the covariates'
+distribution is known only to a relative error r. Everything here is a function of released numbers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy as np
 from pymc_private.summaries.clipped_scores import (
     ClippedRows,
     ClippedScore,
-    RecordLaw,
+    RecordModel,
     Rows,
 )
 
-LAW_ERROR = 0.2
-"""r: relative error of the reference's law of covariates, of each pilot by itself."""
+REFERENCE_ERROR = 0.2
+"""r: relative error of the reference's distribution of covariates, of each pilot by itself."""
 MODE_STEPS = 4
 """Gauss-Newton steps after a round."""
 LONGEST_STEP, LONGEST_UNIT = 1.5, 2.0
@@ -64,7 +64,7 @@ class MeanAt:
     covariance: np.ndarray
 
 
-def score_mean(clipped: ClippedRows, at: PointLaw, weights: np.ndarray) -> MeanAt:
+def score_mean(clipped: ClippedRows, at: ModelAtPoint, weights: np.ndarray) -> MeanAt:
     """Moments of a sum of scores psi when parameters are those of `at`.
 
     With psi at the nodes of theta and s its own score, d E psi / d theta = E[psi s'] A(theta).
@@ -82,8 +82,8 @@ def score_mean(clipped: ClippedRows, at: PointLaw, weights: np.ndarray) -> MeanA
 
 
 @dataclass(frozen=True, eq=False)
-class PointLaw:
-    """The law of the outcome at one parameter vector, on the rows of a reference.
+class ModelAtPoint:
+    """The distribution of the outcome at one parameter vector, on the rows of a reference.
 
     Attributes
     ----------
@@ -108,16 +108,16 @@ class PointLaw:
         return self.jacobian.reshape(-1, p).T @ right.reshape(-1, p)
 
 
-def point_law(law: RecordLaw, theta: np.ndarray, rows: Rows) -> PointLaw:
+def model_at_point(model: RecordModel, theta: np.ndarray, rows: Rows) -> ModelAtPoint:
     """Nodes of the outcome at one parameter vector, with their scores."""
     with np.errstate(all="ignore"):
-        predictors = law.predictors(theta, rows)
-        nodes = law.nodes(predictors, rows)
-        scores = law.scores(predictors, rows, nodes.values)
+        predictors = model.predictors(theta, rows)
+        nodes = model.nodes(predictors, rows)
+        scores = model.scores(predictors, rows, nodes.values)
         mass = nodes.mass / nodes.mass.sum(axis=1, keepdims=True)
-        jacobian = law.jacobian(theta, rows)
+        jacobian = model.jacobian(theta, rows)
     finite = np.isfinite(scores).all(axis=2, keepdims=True)
-    return PointLaw(
+    return ModelAtPoint(
         nodes.clipped,
         np.where(np.isfinite(mass), mass, 0.0),
         np.where(finite, scores, 0.0),
@@ -144,13 +144,13 @@ class NormalPrior:
 
 
 def posterior_mode(
-    law: RecordLaw,
+    model: RecordModel,
     rows: Rows,
     weights: np.ndarray,
     prior: NormalPrior,
     releases: Sequence[NoisyScore],
     start: np.ndarray,
-    law_error: float = LAW_ERROR,
+    reference_error: float = REFERENCE_ERROR,
     steps: int = MODE_STEPS,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The mode of a normal prior and all releases, and the inverse of the precision there.
@@ -165,11 +165,11 @@ def posterior_mode(
     precision = prior.precision
     total = np.array(precision)
     for _ in range(steps):
-        at = point_law(law, theta, rows)
+        at = model_at_point(model, theta, rows)
         total, slope = np.array(precision), -precision @ (theta - prior.mean)
         for release in releases:
             found = score_mean(release.clipped, at, weights)
-            noise = release.sd**2 + law_error**2 / 2.0 * (found.mean @ found.mean)
+            noise = release.sd**2 + reference_error**2 / 2.0 * (found.mean @ found.mean)
             solved = np.linalg.solve(
                 found.covariance + noise * np.eye(p),
                 np.column_stack([found.slope, release.value - found.mean]),

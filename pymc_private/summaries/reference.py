@@ -1,16 +1,16 @@
 """Reference of covariates: public rows that stand for the records, moved by noisy moments.
 
-The law of the covariates is unknown, and a mechanism needs expectations over it. A reference is a
-set of weighted rows that depends on no private data: quasi-random points of the declared domain, a
-public sample if one is given, and rows of the public arrays. One noisy sum of bounded second
-moments then moves it towards the data. With a = (1, numbers, indicators of categories), whitened
-under the reference to a~, and w = min(1, K0 / |a~|^2), a record adds w a~ a~', a positive
-semidefinite matrix of norm at most K0 (T31). The noisy sum gives weighted means and covariances as
-ratios, so that the number of records is not needed; rows of the reference are moved to have them.
-A second sum around the moved reference (`CovariateMoments.refined`) is in its units: in a domain
-that is wide for the data, the noise of one sum exceeds what the data vary (with 4 correlated
-columns in a box four times too wide, n 2,000, epsilon 1, 90% intervals held .78 after one sum and
-.93 after two).
+The distribution of the covariates is unknown, and a mechanism needs expectations over it. A
+reference is a set of weighted rows that depends on no private data: quasi-random points of the
+declared domain, a public sample if one is given, and rows of the public arrays. One noisy sum of
+bounded second moments then moves it towards the data. With a = (1, numbers, indicators of
+categories), whitened under the reference to a~, and w = min(1, K0 / |a~|^2), a record adds w a~
+a~', a positive semidefinite matrix of norm at most K0 (T31). The noisy sum gives weighted means
+and covariances as ratios, so that the number of records is not needed; rows of the reference are
+moved to have them. A second sum around the moved reference (`CovariateMoments.refined`) is in its
+units: in a domain that is wide for the data, the noise of one sum exceeds what the data vary (with
+4 correlated columns in a box four times too wide, n 2,000, epsilon 1, 90% intervals held .78 after
+one sum and .93 after two).
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ A_s = n E_ref[w B_s], H_pub = A_T and D = H_pub^-1/2 H H_pub^-1/2,
 
     E z_s = A_s^1/2 D A_s^-1/2 m_s(theta):
 
-the reference gives the shape of the mean, the data its size through H, so that n and the law of the
-covariates matter little. Around it z varies by
+the reference gives the shape of the mean, the data its size through H, so that n and the
+distribution of the covariates matter little. Around it z varies by
 
 - L V L': outcomes. V is the joint second moment of all psi at theta^ less m m' / n, and
   L = blockdiag(A_s^1/2 D^1/2 A_s^-1/2);
@@ -15,8 +15,8 @@ covariates matter little. Around it z varies by
 - tau^2/2 K_s [(e_s . e_t) I + e_t e_s'] K_t' for every pair of rounds: the noise of H, common to
   all, K_s = A_s^1/2 H_pub^-1/2, e_s = H_pub^-1/2 A_s^-1/2 m_s;
 - r^2/2 A_s^1/2 (|d|^2 I + d d') A_s^1/2, d = A_s^-1/2 m_s, of each pilot by itself: what the
-  reference gets wrong about the law of the covariates. Common to all pilots it would cancel in
-  differences of them, which would then be trusted too much.
+  reference gets wrong about the distribution of the covariates. Common to all pilots it would
+  cancel in differences of them, which would then be trusted too much.
 
 Generalized least squares at theta^, the mode of all releases, projects z to p numbers: with Sigma
 the covariance averaged over the posterior, B the derivatives of the means, F = B' Sigma^-1 B and
@@ -35,8 +35,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_private.summaries.clipped_scores import ClippedRows, RecordLaw, Rows
-from pymc_private.summaries.pilot import NoisyScore, PointLaw, point_law, score_mean
+from pymc_private.summaries.clipped_scores import ClippedRows, RecordModel, Rows
+from pymc_private.summaries.pilot import ModelAtPoint, NoisyScore, model_at_point, score_mean
 from pymc_private.summaries.symmetric import matrix_power
 
 LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO = 0.05, 20.0
@@ -99,7 +99,7 @@ class PooledLikelihood:
     At theta, node masses are w = softmax_q(log p(y_q | x, theta) + base), the means of all rounds
     m = (w . node_terms)[:-1] + correction + slope (theta - center), the ratio of variances
     v = clip((w . node_terms)[-1]), and the residual r = observed - projection m is normal with
-    covariance v outcome_covariance + noise_covariance + curvature_noise(m) + law_noise(m).
+    covariance v outcome_covariance + noise_covariance + curvature_noise(m) + reference_noise(m).
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class PooledLikelihood:
     observed : array, shape (p,)
     outcome_covariance, noise_covariance, precision : array, shape (p, p)
         `precision` is F.
-    curvature_noise, law_noise : RoundNoise
+    curvature_noise, reference_noise : RoundNoise
     """
 
     rows: Rows
@@ -135,18 +135,18 @@ class PooledLikelihood:
     noise_covariance: np.ndarray
     precision: np.ndarray
     curvature_noise: RoundNoise
-    law_noise: RoundNoise
+    reference_noise: RoundNoise
 
-    def log_likelihood(self, law: RecordLaw, theta: np.ndarray) -> np.ndarray:
+    def log_likelihood(self, model: RecordModel, theta: np.ndarray) -> np.ndarray:
         """Log-likelihood up to a constant at parameter vectors (S, p), shape (S,)."""
         theta = np.atleast_2d(np.asarray(theta, dtype=float))
         size = max(1, MOST_NUMBERS // self.values.size)
-        parts = [self._batch(law, theta[k : k + size]) for k in range(0, len(theta), size)]
+        parts = [self._batch(model, theta[k : k + size]) for k in range(0, len(theta), size)]
         return np.concatenate(parts)
 
-    def _batch(self, law: RecordLaw, theta: np.ndarray) -> np.ndarray:
+    def _batch(self, model: RecordModel, theta: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
-            logs = law.log_density(theta, self.rows, self.values) + self.base
+            logs = model.log_density(theta, self.rows, self.values) + self.base
             logs -= logs.max(axis=2, keepdims=True)
             mass = np.exp(logs)
             mass /= mass.sum(axis=2, keepdims=True)
@@ -173,7 +173,7 @@ class PooledLikelihood:
             ratio[:, None, None] * self.outcome_covariance
             + self.noise_covariance
             + self.curvature_noise.covariance(by_round)
-            + self.law_noise.covariance(by_round)
+            + self.reference_noise.covariance(by_round)
         )
 
 
@@ -212,19 +212,19 @@ class Curvature:
 
 @dataclass(frozen=True, eq=False)
 class _RoundMeans:
-    """Means of all rounds at theta^ (T p,), their derivatives (T p, p), and the outcomes' law."""
+    """Means of all rounds at theta^ (T p,), their derivatives (T p, p), and the outcomes there."""
 
     mean: np.ndarray
     slope: np.ndarray
-    at: PointLaw
+    at: ModelAtPoint
 
     @classmethod
     def of(
-        cls, law: RecordLaw, center: np.ndarray, rows: Rows, weights: np.ndarray,
+        cls, model: RecordModel, center: np.ndarray, rows: Rows, weights: np.ndarray,
         prepared: Sequence[ClippedRows],
     ) -> _RoundMeans:  # fmt: skip
         """Means on the rows of a reference, which the scores are prepared for."""
-        at = point_law(law, center, rows)
+        at = model_at_point(model, center, rows)
         found = [score_mean(clipped, at, weights) for clipped in prepared]
         return cls(
             np.concatenate([m.mean for m in found]), np.concatenate([m.slope for m in found]), at
@@ -232,14 +232,14 @@ class _RoundMeans:
 
 
 def pooled_likelihood(
-    law: RecordLaw,
+    model: RecordModel,
     releases: Sequence[NoisyScore],
     curvature: Curvature,
     center: np.ndarray,
     covariance: np.ndarray,
     large: tuple[Rows, np.ndarray],
     small: tuple[Rows, np.ndarray],
-    law_error: float,
+    reference_error: float,
 ) -> PooledLikelihood:
     """Constants of the likelihood of all releases; the last one is the final score.
 
@@ -251,23 +251,23 @@ def pooled_likelihood(
         theta^, and the posterior covariance there, approximately.
     large, small : tuple of rows and n times their weights
         The references of the pilots and of the likelihood.
-    law_error : float
-        r; 0 where the law of the covariates is public.
+    reference_error : float
+        r; 0 where the distribution of the covariates is public.
     """
     prepared = [r.score.at(small[0]) for r in releases]
-    wide = _RoundMeans.of(law, center, *large, [r.clipped for r in releases])
-    narrow = _RoundMeans.of(law, center, *small, prepared)
+    wide = _RoundMeans.of(model, center, *large, [r.clipped for r in releases])
+    narrow = _RoundMeans.of(model, center, *small, prepared)
     terms = _node_vectors(prepared, narrow.at.values)
     mass = (narrow.at.mass * small[1][:, None]).ravel()
     geometry = _Geometry.of(releases, large[1], curvature)
     spread = geometry.outcome_covariance(terms, mass, float(small[1].sum()))
     noise = np.repeat([r.sd**2 for r in releases], len(center))
-    parts = geometry.noises(np.eye(len(noise)), curvature.sd, law_error)
+    parts = geometry.noises(np.eye(len(noise)), curvature.sd, reference_error)
     sigma = spread + np.diag(noise) + sum(_average_covariance(p, wide, covariance) for p in parts)
     projection, precision = _least_squares(sigma, geometry.scaling @ wide.slope)
-    curvature_noise, law_noise = geometry.noises(projection, curvature.sd, law_error)
+    curvature_noise, reference_noise = geometry.noises(projection, curvature.sd, reference_error)
     columns = np.column_stack([terms, _squares(terms @ (projection @ geometry.spread).T, mass)])
-    values, base = _node_base(law, center, small[0], narrow.at.mass)
+    values, base = _node_base(model, center, small[0], narrow.at.mass)
     return PooledLikelihood(
         rows=small[0],
         values=values,
@@ -282,7 +282,7 @@ def pooled_likelihood(
         noise_covariance=(projection * noise) @ projection.T,
         precision=precision,
         curvature_noise=curvature_noise,
-        law_noise=law_noise,
+        reference_noise=reference_noise,
     )
 
 
@@ -322,9 +322,9 @@ class _Geometry:
         return self.spread @ (joint + _pilot_error(joint, p)) @ self.spread.T
 
     def noises(
-        self, projection: np.ndarray, curvature_sd: float, law_error: float
+        self, projection: np.ndarray, curvature_sd: float, reference_error: float
     ) -> tuple[RoundNoise, RoundNoise]:
-        """Noise of H, common to all rounds, and of the law, of each pilot: projected to k rows."""
+        """Noise of H, common to all rounds, and of the reference, one a pilot, in k rows."""
         rounds, p, _ = self.roots.shape
         blocks = np.moveaxis(projection.reshape(-1, rounds, p), 0, 1)
         of_curvature = RoundNoise(
@@ -333,8 +333,9 @@ class _Geometry:
             blocks @ (self.roots @ self.public_inverse),
             common=True,
         )
-        of_law = RoundNoise(law_error, self.inverses[:-1], (blocks @ self.roots)[:-1], common=False)
-        return of_curvature, of_law
+        rows = (blocks @ self.roots)[:-1]
+        of_reference = RoundNoise(reference_error, self.inverses[:-1], rows, common=False)
+        return of_curvature, of_reference
 
 
 def _squares(vectors: np.ndarray, mass: np.ndarray) -> np.ndarray:
@@ -382,15 +383,15 @@ def _pilot_error(joint: np.ndarray, p: int) -> np.ndarray:
 
 
 def _node_base(
-    law: RecordLaw, center: np.ndarray, rows: Rows, mass: np.ndarray
+    model: RecordModel, center: np.ndarray, rows: Rows, mass: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Unclipped outcomes of the nodes at theta^ and log mass - log density.
 
     A node without mass takes the value of its row's heaviest node, where every density is finite.
     """
-    nodes = law.nodes(law.predictors(center, rows), rows)
+    nodes = model.nodes(model.predictors(center, rows), rows)
     heaviest = np.take_along_axis(nodes.values, mass.argmax(axis=1)[:, None], axis=1)
     with np.errstate(all="ignore"):
-        base = np.log(mass) - law.log_density(center[None], rows, nodes.values)[0]
+        base = np.log(mass) - model.log_density(center[None], rows, nodes.values)[0]
     usable = np.isfinite(base)
     return np.where(usable, nodes.values, heaviest), np.where(usable, base, NO_MASS)

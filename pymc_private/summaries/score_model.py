@@ -19,7 +19,7 @@ from pytensor.graph.basic import Variable
 from pymc_private.analysis.traversal import without_tracebacks
 from pymc_private.errors import Incompatible
 from pymc_private.summaries.batched import NumpyProgram, rewritten, without_checks
-from pymc_private.summaries.clipped_scores import RecordLaw
+from pymc_private.summaries.clipped_scores import RecordModel
 from pymc_private.summaries.numpy_likelihood import NumpyLikelihood
 from pymc_private.summaries.parameters import ParameterVector
 from pymc_private.summaries.record_density import RecordDensity
@@ -36,8 +36,8 @@ STEP = 1e-3
 """Step of a central difference, in standard deviations of the start's covariance."""
 
 
-class HasDensity(RecordLaw, Protocol):
-    """A law of records that knows its density."""
+class HasDensity(RecordModel, Protocol):
+    """A model of records that knows its density."""
 
     @property
     def density(self) -> RecordDensity:
@@ -60,16 +60,16 @@ def symbolic_pooled_likelihood(
 
 def score_potential(
     pooled: PooledLikelihood,
-    law: HasDensity,
+    model: HasDensity,
     start: tuple[np.ndarray, np.ndarray],
     parameters: Mapping[str, Variable],
 ) -> Variable:
     """The log-likelihood of released scores as a graph of a model's parameters, checked."""
     return checked_potential(
-        lambda natural: symbolic_pooled_likelihood(pooled, law.density, natural),
+        lambda natural: symbolic_pooled_likelihood(pooled, model.density, natural),
         parameters,
-        law.density.parameters,
-        lambda theta: pooled.log_likelihood(law, theta),
+        model.density.parameters,
+        lambda theta: pooled.log_likelihood(model, theta),
         start,
     )
 

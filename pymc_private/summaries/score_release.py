@@ -16,7 +16,7 @@ import numpy as np
 from pymc_private.summaries.clipped_scores import (
     ClippedScore,
     FramedRows,
-    RecordLaw,
+    RecordModel,
     Rows,
     clip_rows,
     score_rows,
@@ -24,7 +24,7 @@ from pymc_private.summaries.clipped_scores import (
 from pymc_private.summaries.lattice import unpack_symmetric
 from pymc_private.summaries.noise import NoiseScale, chunk_size, chunks_of, split_mu
 from pymc_private.summaries.pilot import (
-    LAW_ERROR,
+    REFERENCE_ERROR,
     NoisyScore,
     NormalPrior,
     PilotPath,
@@ -66,7 +66,7 @@ class ScoreDesign:
 
     Attributes
     ----------
-    law : RecordLaw
+    model : RecordModel
         Density of one record, with nodes of its outcome.
     prior : NormalPrior
     large, small : Reference
@@ -82,7 +82,7 @@ class ScoreDesign:
         Relation and unit.
     """
 
-    law: RecordLaw
+    model: RecordModel
     prior: NormalPrior
     large: CovariateReference
     small: CovariateReference
@@ -98,10 +98,10 @@ class ScoreDesign:
         return len(self.prior.mean)
 
     @property
-    def law_error(self) -> float:
-        """Relative error of the law of covariates that pilots admit: 0 where there are none."""
+    def reference_error(self) -> float:
+        """Relative error of the reference that pilots admit: 0 without covariates."""
         has_rows = self.moments is not None or len(self.large.weights) > 1
-        return LAW_ERROR if has_rows else 0.0
+        return REFERENCE_ERROR if has_rows else 0.0
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -219,21 +219,21 @@ class _Run:
         covariance = prior.covariance
         path, releases = PilotPath(mode, np.zeros_like(mode)), list[NoisyScore]()
         for k, mu in enumerate(design.budget.pilots):
-            scored = score_rows(design.law, theta, large.rows)
+            scored = score_rows(design.model, theta, large.rows)
             metric, _ = scored.metric(large.weights)
             frame = scored.framed(metric)
             sd = design.score_sd(self.noise, mu)
             choice = pilot_bound(frame, self.weights, metric @ prior.precision @ metric, sd)
-            score = ClippedScore(design.law, theta, metric, choice.bound)
+            score = ClippedScore(design.model, theta, metric, choice.bound)
             releases.append(self._noisy_score(score, mu, frame))
             mode, covariance = posterior_mode(
-                design.law,
+                design.model,
                 large.rows,
                 self.weights,
                 prior,
                 releases,
                 mode,
-                design.law_error,
+                design.reference_error,
             )
             theta = path.next(mode, covariance, prior.sd, last=k >= ROUNDS - 2)
         return mode, covariance
@@ -259,7 +259,7 @@ class _Run:
         """g and H~ at the last mode."""
         design, large = self.design, self.large
         budget, prior = design.budget, design.prior
-        scored = score_rows(design.law, mode, large.rows)
+        scored = score_rows(design.model, mode, large.rows)
         metric, root = scored.metric(large.weights)
         frame = scored.framed(metric)
         choice = joint_bounds(
@@ -270,7 +270,7 @@ class _Run:
             design.score_sd(self.noise, budget.score),
             design.curvature_sd(self.noise),
         )
-        score = ClippedScore(design.law, mode, metric, choice.bound, choice.weight_bound)
+        score = ClippedScore(design.model, mode, metric, choice.bound, choice.weight_bound)
         final = self._noisy_score(score, budget.score, frame)
         curvature, sd = self._curvature(final)
         return {

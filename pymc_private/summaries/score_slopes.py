@@ -40,7 +40,7 @@ class PooledSlopes:
         self.pooled = pooled
         self.noises = [
             NoiseSlopes(noise)
-            for noise in (pooled.curvature_noise, pooled.law_noise)
+            for noise in (pooled.curvature_noise, pooled.reference_noise)
             if noise.sd != 0.0 and len(noise.projection)
         ]
 

@@ -26,7 +26,7 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.summaries.clipped_scores import (
     ClippedScore,
-    RecordLaw,
+    RecordModel,
     Rows,
     score_rows,
 )
@@ -84,7 +84,7 @@ class ScoreMechanism:
 
     Parameters
     ----------
-    law : RecordLaw
+    model : RecordModel
         Density of one record, with nodes of its outcome.
     large, small : Reference
         Public covariates: of the pilots and bounds, and of the likelihood.
@@ -109,7 +109,7 @@ class ScoreMechanism:
 
     def __init__(
         self,
-        law: RecordLaw,
+        model: RecordModel,
         large: CovariateReference,
         small: CovariateReference,
         mu: float,
@@ -122,13 +122,13 @@ class ScoreMechanism:
         relation: str = SUBSTITUTE,
         records_per_unit: int = 1,
     ) -> None:
-        self.law, self.parameters = law, law.parameters
+        self.model, self.parameters = model, model.parameters
         self.mu, self.count = mu, float(count)
         has_moments = moments is not None
         covariates = has_moments if covariates is None else covariates
         self.design = ScoreDesign(
-            law,
-            NormalPrior(law.parameters.mean, law.parameters.covariance),
+            model,
+            NormalPrior(model.parameters.mean, model.parameters.covariance),
             large,
             small,
             score_budget(mu, relation == ADD_REMOVE, covariates, has_moments),
@@ -189,7 +189,7 @@ class ScoreMechanism:
         of the records, (n I)^-1 in units of the metric, is common and counts once.
         """
         design, large = self.design, self.design.large
-        scored, weights = score_rows(self.law, theta, large.rows), self.count * large.weights
+        scored, weights = score_rows(self.model, theta, large.rows), self.count * large.weights
         metric, _ = scored.metric(large.weights)
         frame = scored.framed(metric)
         prior = metric @ design.prior.precision @ metric
@@ -233,7 +233,7 @@ class ScoreMechanism:
     def log_likelihood(self, released: Mapping[str, np.ndarray]) -> LogLikelihood:
         """Log-likelihood up to a constant at unconstrained vectors (S, p)."""
         pooled = self.pooled(released)
-        return lambda theta: pooled.log_likelihood(self.law, theta)
+        return lambda theta: pooled.log_likelihood(self.model, theta)
 
     def start(self, released: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """The mode of all releases, and the covariance of a normal approximation there."""
@@ -242,8 +242,8 @@ class ScoreMechanism:
 
     def potential(self, released: Mapping[str, np.ndarray], parameters: Mapping[str, Any]) -> Any:
         """The log-likelihood as a PyTensor scalar of the natural parameters, checked."""
-        law = cast(HasDensity, self.law)
-        return score_potential(self.pooled(released), law, self.start(released), parameters)
+        model = cast(HasDensity, self.model)
+        return score_potential(self.pooled(released), model, self.start(released), parameters)
 
     def pooled(self, released: Mapping[str, np.ndarray]) -> PooledLikelihood:
         """The constants of the likelihood, computed once for each release."""
@@ -257,23 +257,23 @@ class ScoreMechanism:
         wide = large.rows, count * large.weights
         releases = self._noisy_scores(released, large.rows)
         center, covariance = posterior_mode(
-            self.law,
+            self.model,
             *wide,
             self.design.prior,
             releases,
             released["thetas"][-1],
-            self.design.law_error,
+            self.design.reference_error,
             FINAL_MODE_STEPS,
         )
         return pooled_likelihood(
-            self.law,
+            self.model,
             releases,
             self._curvature(released, releases[-1], wide[1]),
             center,
             covariance,
             wide,
             (small.rows, count * small.weights),
-            self.design.law_error,
+            self.design.reference_error,
         )
 
     def _noisy_scores(self, released: Mapping[str, np.ndarray], rows: Rows) -> list[NoisyScore]:
@@ -282,7 +282,7 @@ class ScoreMechanism:
         bounds = [np.inf] * ROUNDS + [float(released["weight_bound"])]
         for k, weight_bound in enumerate(bounds):
             score = ClippedScore(
-                self.law,
+                self.model,
                 released["thetas"][k],
                 released["metrics"][k],
                 float(released["bounds"][k]),

@@ -1,4 +1,4 @@
-"""Sums of records of conjugate models: what is added, its noise, and its law given the parameter.
+"""Sums of records of conjugate models: what is added, its noise, and its moments.
 
 Numbers (`NumberSums`): each record adds y - c to the sum of its parameter, c the middle of the
 domain. Given the parameter, the sum is normal by the central limit theorem, with mean n m and
@@ -33,7 +33,7 @@ from pymc_private.summaries.sum_moments import MOMENTS, NUMPY, clipped_moments, 
 
 LEVELS = ("categorical", "multinomial")
 CONTINUOUS = ("exponential", "normal")
-Law = tuple[np.ndarray, np.ndarray, np.ndarray]
+SumDistribution = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Mean (S, k) and covariance (S, k, k) of k sums, and slopes of the mean by the d entries of the
 parameter (S, k, d), at S values of it."""
 LEAST_COUNT_SHARE = 0.02
@@ -66,7 +66,7 @@ class SumStatistic(Protocol):
     ) -> Variable:
         """The same as a scalar graph of the natural parameter."""
 
-    def law(self, values: np.ndarray, n: float) -> Law:
+    def distribution(self, values: np.ndarray, n: float) -> SumDistribution:
         """What the noisy sums of n records are expected to be."""
 
     @property
@@ -83,7 +83,7 @@ class SumStatistic(Protocol):
         """The number of records, or a public estimate of it."""
 
     def observed(self, released: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The noisy sums, in the order of `law`."""
+        """The noisy sums, in the order of `distribution`."""
 
 
 def sum_statistic(private: PrivateModel, mu: float) -> SumStatistic:
@@ -300,7 +300,7 @@ class NumberSums:
             return self
         return replace(self, low=low, high=high)
 
-    def law(self, values: np.ndarray, n: float) -> Law:
+    def distribution(self, values: np.ndarray, n: float) -> SumDistribution:
         """n m, and n v + s^2 with the noise of the number of records."""
         with np.errstate(all="ignore"):
             mean, variance = self.moments(NUMPY, values)
@@ -448,7 +448,7 @@ class LevelSums:
         """As of noisy cells."""
         return symbolic_cell_log_likelihood(self._cells(released), parameter[None, :])
 
-    def law(self, values: np.ndarray, n: float) -> Law:
+    def distribution(self, values: np.ndarray, n: float) -> SumDistribution:
         """n q, and n (diag q - q q') + s^2 I; a protected n leaves out q q'."""
         total, each = n * self.trials, np.eye(self.levels)
         covariance = (total * values + self.sd**2)[:, :, None] * each

@@ -51,7 +51,7 @@ class SummaryPlan:
     weighed : tuple of (str, float)
         Methods that accept the model, with their expected information in nats.
     assuming : tuple of str
-        Those that assume the law of private covariates: taken only where no other accepts it.
+        Those that assume a distribution of private covariates: taken only where no other does.
     refused : tuple of (str, str)
         Methods that do not, with the reason.
     whole : float
@@ -179,7 +179,7 @@ class SummaryPlan:
         progressbar : bool
         reference : mapping of str to array, or pandas.DataFrame, optional
             *Public* covariates of the simulated records; default: those of the plan, or uniform on
-            their domain. Another law than the plan's shows what it does where its own is wrong.
+            their domain. Others than the plan's show what it does where its own are wrong.
 
         Returns
         -------
@@ -277,7 +277,8 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
     for caution in plan.cautions:
         yield f"WARNING: {caution.text}"
     others = [
-        f"{m}: {nats:.3g} nats" + (", assuming the law of covariates" if m in plan.assuming else "")
+        f"{m}: {nats:.3g} nats"
+        + (", assuming the distribution of covariates" if m in plan.assuming else "")
         for m, nats in plan.weighed
         if m != plan.method
     ]

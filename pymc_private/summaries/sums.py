@@ -1,8 +1,8 @@
 """Noisy sums: exact sums of the records of a conjugate model, as a summary with its noise (T35).
 
 For families of few dimensions the sum of the records says everything about the parameter. It is
-released with noise, exact to the bit; its law given the parameter follows from the central limit
-theorem and from the moments of a record clipped to the declared domain.
+released with noise, exact to the bit; its distribution given the parameter follows from the central
+limit theorem and from the moments of a record clipped to the declared domain.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class SumMechanism:
     Attributes
     ----------
     statistic : SumStatistic
-        What is added, with which noise, and its law given the parameter.
+        What is added, with which noise, and its moments given the parameter.
 
     Raises
     ------
@@ -131,7 +131,7 @@ class SumMechanism:
             return statistic
         theta = self.parameters.draws(JUDGED_DRAWS, PRIOR_SEED)
         return statistic.adapted(
-            statistic.law(self.parameters.natural(theta)[statistic.name], 1)[0]
+            statistic.distribution(self.parameters.natural(theta)[statistic.name], 1)[0]
         )
 
     # ---- the release ---------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class SumMechanism:
         steps = STEP * np.concatenate([self._root.T, -self._root.T])
         every = np.concatenate([theta, (theta[:, None] + steps).reshape(-1, size)])
         natural = self.parameters.natural(every)[statistic.name]
-        _, covariance, by_natural = statistic.law(natural[:points], count)
+        _, covariance, by_natural = statistic.distribution(natural[:points], count)
         both = natural[points:].reshape(points, 2, size, -1)
         moves = (both[:, 0] - both[:, 1]) / (2.0 * STEP)
         slopes = np.nan_to_num(moves @ by_natural.transpose(0, 2, 1))
@@ -267,9 +267,9 @@ class SumMechanism:
         statistic = self.statistic.as_released(released)
         theta = self.start(released)[0]
         natural = self.parameters.natural(theta[None])[statistic.name]
-        law = statistic.law(natural, statistic.count(released))
-        sd = np.sqrt(np.diag(law[1][0]))
-        value = float((((statistic.observed(released) - law[0][0]) / sd) ** 2).mean())
+        moments = statistic.distribution(natural, statistic.count(released))
+        sd = np.sqrt(np.diag(moments[1][0]))
+        value = float((((statistic.observed(released) - moments[0][0]) / sd) ** 2).mean())
         found = []
         if value > CHI2_WARNED:
             text = (

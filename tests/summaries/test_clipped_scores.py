@@ -13,9 +13,9 @@ from pymc_private.summaries.clipped_scores import (
     score_rows,
 )
 from pymc_private.summaries.lattice import unpack_symmetric
-from pymc_private.summaries.pilot import point_law, score_mean
+from pymc_private.summaries.pilot import model_at_point, score_mean
 from pymc_private.summaries.score_bounds import score_quantiles
-from tests.summaries.score_laws import Logistic, NegativeBinomial, Normal, Poisson, StudentT
+from tests.summaries.score_models import Logistic, NegativeBinomial, Normal, Poisson, StudentT
 
 RNG = np.random.default_rng(11)
 ROWS = {"x": RNG.uniform(-1, 1, (60, 3))}
@@ -32,9 +32,9 @@ THETA = np.array([-0.4, 0.9, -0.7, 0.3, -0.5])
 SHARES = (0.2, 0.6, 0.9, 0.999)
 
 
-def framed(law):
-    theta = THETA[: law.parameters.size]
-    scored = score_rows(law, theta, ROWS)
+def framed(model):
+    theta = THETA[: model.parameters.size]
+    scored = score_rows(model, theta, ROWS)
     weights = np.full(60, 1 / 60)
     metric, _ = scored.metric(weights)
     return theta, metric, scored.framed(metric)
@@ -51,9 +51,9 @@ def asymmetry(frame, clipped):
     return mean.max() / clipped.bound
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: type(law).__name__)
-def test_clipped_scores_have_mean_zero_and_their_curvature_is_the_slope(law):
-    theta, metric, frame = framed(law)
+@pytest.mark.parametrize("model", LAWS, ids=lambda model: type(model).__name__)
+def test_clipped_scores_have_mean_zero_and_their_curvature_is_the_slope(model):
+    theta, metric, frame = framed(model)
     weights = np.ones(60)
     for bound in bounds(frame):
         clipped = clip_rows(frame, bound)
@@ -62,16 +62,19 @@ def test_clipped_scores_have_mean_zero_and_their_curvature_is_the_slope(law):
         assert np.linalg.eigvalsh(curvature - second)[0] > -1e-9 * np.trace(curvature)
         # d E_theta psi / d theta at theta_t is W^-1 times B: by the nodes' own scores, and by
         # differences of theta.
-        at = point_law(law, theta, ROWS)
+        at = model_at_point(model, theta, ROWS)
         found = score_mean(clipped, at, weights)
         np.testing.assert_allclose(found.slope @ metric, curvature, atol=2e-6 * curvature.max())
         step = 1e-4 * np.eye(len(theta))
         moved = [
-            [score_mean(clipped, point_law(law, theta + s * e, ROWS), weights).mean for e in step]
+            [
+                score_mean(clipped, model_at_point(model, theta + s * e, ROWS), weights).mean
+                for e in step
+            ]
             for s in (1, -1)
         ]
         slope = (np.array(moved[0]) - np.array(moved[1])).T / 2e-4
-        # The nodes of a t law leave 1% of its tails out of a derivative.
+        # The nodes of a t model leave 1% of its tails out of a derivative.
         np.testing.assert_allclose(slope, found.slope, atol=0.02 * np.abs(found.slope).max())
 
 
@@ -112,13 +115,13 @@ class WrongNodes(Normal):
         return self.as_nodes(values, rng.random(shape))
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the laws of the tests themselves
-@pytest.mark.parametrize("law", [*LAWS, WrongNodes(*WITH_SCALE)], ids=lambda v: type(v).__name__)
-def test_no_record_adds_more_than_the_bounds(law):
-    theta, metric, frame = framed(law)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the models of the tests themselves
+@pytest.mark.parametrize("model", [*LAWS, WrongNodes(*WITH_SCALE)], ids=lambda v: type(v).__name__)
+def test_no_record_adds_more_than_the_bounds(model):
+    theta, metric, frame = framed(model)
     bound = float(bounds(frame)[1])
     weight_bound = 0.4 * float(np.sqrt((clip_rows(frame, bound).curvature ** 2).sum((1, 2))).max())
-    score = ClippedScore(law, theta, metric, bound, weight_bound)
+    score = ClippedScore(model, theta, metric, bound, weight_bound)
     n = len(WILD) ** 2
     x = np.stack([np.tile(WILD, len(WILD)), np.full(n, 0.2), np.full(n, -0.3)], axis=1)
     y = np.repeat(WILD, len(WILD))
@@ -135,10 +138,10 @@ def test_no_record_adds_more_than_the_bounds(law):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_term_is_a_function_of_its_record_to_the_last_bit():
-    for law in LAWS:
-        theta, metric, frame = framed(law)
-        score = ClippedScore(law, theta, metric, float(bounds(frame)[1]), 0.5)
-        y = law.draw(theta, ROWS, np.random.default_rng(3))
+    for model in LAWS:
+        theta, metric, frame = framed(model)
+        score = ClippedScore(model, theta, metric, float(bounds(frame)[1]), 0.5)
+        y = model.draw(theta, ROWS, np.random.default_rng(3))
         terms, curvature = score.terms(ROWS, y), score.curvature_terms(ROWS)
         order = np.random.default_rng(4).permutation(60)
         wild = np.array(ROWS["x"][order])
@@ -146,8 +149,8 @@ def test_a_term_is_a_function_of_its_record_to_the_last_bit():
         wild[beside] = 1e300
         moved = score.terms({"x": wild}, y[order])
         moved_curvature = score.curvature_terms({"x": wild})
-        # The laws of these tests use matrix products for predictors; those of models do not.
-        exact = law.predictors(theta, ROWS)[order] == law.predictors(theta, {"x": wild})
+        # The models of these tests use matrix products for predictors; those of models do not.
+        exact = model.predictors(theta, ROWS)[order] == model.predictors(theta, {"x": wild})
         same = ~beside & exact.all(axis=1)
         assert same.sum() > 20
         np.testing.assert_array_equal(moved[same], terms[order][same])

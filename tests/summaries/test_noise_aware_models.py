@@ -4,24 +4,24 @@ import numpy as np
 import pytest
 
 from benchmarks.noise_aware_models import SCENARIOS
-from pymc_private.summaries.outcome_law import OutcomeLaw
 from pymc_private.summaries.outcome_support import outcome_support
+from pymc_private.summaries.quadrature_model import QuadratureModel
 from pymc_private.summaries.record_density import RecordDensity
 
 QUICK = {"Weibull, own follow-up", "logistic, groups"}
 CASES = [pytest.param(name, marks=() if name in QUICK else pytest.mark.audit) for name in SCENARIOS]
 
 
-def score_sum(law, theta, rows, y):
+def score_sum(model, theta, rows, y):
     """The sum of scores of all parameters less its expectation, and the sum of its covariances."""
-    predictors, jacobian = law.predictors(theta, rows), law.jacobian(theta, rows)
-    nodes = law.nodes(predictors, rows)
-    at_nodes = law.scores(predictors, rows, nodes.clipped)
+    predictors, jacobian = model.predictors(theta, rows), model.jacobian(theta, rows)
+    nodes = model.nodes(predictors, rows)
+    at_nodes = model.scores(predictors, rows, nodes.clipped)
     at_nodes = np.where(nodes.mass[:, :, None] > 0.0, at_nodes, 0.0)
     mean = np.einsum("nq,nqk->nk", nodes.mass, at_nodes)
     second = np.einsum("nq,nqk,nql->nkl", nodes.mass, at_nodes, at_nodes)
     second = second - mean[:, :, None] * mean[:, None, :]
-    away = law.scores(predictors, rows, y[:, None])[:, 0] - mean
+    away = model.scores(predictors, rows, y[:, None])[:, 0] - mean
     covariance = np.einsum("nkp,nkl,nlq->pq", jacobian, second, jacobian, optimize=True)
     return np.einsum("nk,nkp->p", away, jacobian), covariance
 
@@ -30,7 +30,7 @@ def distance_of_records(scenario, theta_of, repeats=2):
     """Squared length of the summed scores at some parameters, in units of their covariance."""
     private = scenario.private
     density = RecordDensity(private)
-    law = OutcomeLaw(density, outcome_support(private, density.outcome))
+    model = QuadratureModel(density, outcome_support(private, density.outcome))
     truth = {key: np.asarray(value, float)[None] for key, value in scenario.truth.items()}
     theta = theta_of(density.parameters.unconstrained(truth)[0])
     rng = np.random.default_rng(1)
@@ -42,7 +42,7 @@ def distance_of_records(scenario, theta_of, repeats=2):
             entries = np.asarray(records[source.name])
             assert np.array_equal(source.domain.clip(entries, source.axis), entries)
         y = np.asarray(records[density.outcome.name], float)
-        found = score_sum(law, theta, records | density.public_rows, y)
+        found = score_sum(model, theta, records | density.public_rows, y)
         total, covariance = total + found[0], covariance + found[1]
     return total @ np.linalg.solve(covariance, total), len(theta)
 

@@ -10,7 +10,7 @@ from pymc_private.summaries.score_bounds import (
     pilot_bound,
     weighted_quantile,
 )
-from tests.summaries.score_laws import Normal
+from tests.summaries.score_models import Normal
 
 RNG = np.random.default_rng(3)
 N, P = 1000.0, 5
@@ -19,8 +19,8 @@ WEIGHTS = np.full(64, N / 64)
 
 
 def setting():
-    law = Normal(np.zeros(P), np.ones(P))
-    scored = score_rows(law, np.array([0.1, 0.5, -0.5, 0.2, -0.3]), ROWS)
+    model = Normal(np.zeros(P), np.ones(P))
+    scored = score_rows(model, np.array([0.1, 0.5, -0.5, 0.2, -0.3]), ROWS)
     metric, root = scored.metric(WEIGHTS / N)
     np.testing.assert_allclose(metric @ root, np.eye(P), atol=1e-10)
     return scored.framed(metric), metric @ metric

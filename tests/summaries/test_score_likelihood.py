@@ -4,26 +4,26 @@ import numpy as np
 
 from pymc_private.summaries.clipped_scores import ClippedScore, score_rows
 from pymc_private.summaries.lattice import unpack_symmetric
-from pymc_private.summaries.pilot import NoisyScore, NormalPrior, point_law, posterior_mode
+from pymc_private.summaries.pilot import NoisyScore, NormalPrior, model_at_point, posterior_mode
 from pymc_private.summaries.score_likelihood import Curvature, RoundNoise, pooled_likelihood
-from tests.summaries.score_laws import Normal, Poisson
+from tests.summaries.score_models import Normal, Poisson
 
 RNG = np.random.default_rng(2)
 N = 400.0
 
 
-def setting(law, thetas, rows=40):
+def setting(model, thetas, rows=40):
     """Releases without noise at some parameters, true parameters `thetas[-1]`."""
     x = {"x": RNG.uniform(-1, 1, (rows, 2))}
     weights = np.full(rows, N / rows)
     truth, releases = thetas[-1], []
-    at = point_law(law, truth, x)
+    at = model_at_point(model, truth, x)
     for theta in thetas:
-        scored = score_rows(law, theta, x)
+        scored = score_rows(model, theta, x)
         metric, _ = scored.metric(weights / N)
         frame = scored.framed(metric)
         bound = float(np.quantile(frame.norms(), 0.8))
-        score = ClippedScore(law, theta, metric, bound, np.inf)
+        score = ClippedScore(model, theta, metric, bound, np.inf)
         clipped = score.at(x)
         psi = np.einsum("knq,nq,nkp->p", clipped.psi(at.values), at.mass, frame.basis)
         releases.append(NoisyScore(score, clipped, psi * N / rows, 3.0))
@@ -46,33 +46,33 @@ def test_a_covariance_quadratic_in_means_is_that_of_noisy_matrices():
 
 def test_one_round_is_the_normal_density_of_its_own_numbers():
     """With one release and G invertible, G z and z have the same likelihood."""
-    law = Poisson(np.zeros(3), np.ones(3))
+    model = Poisson(np.zeros(3), np.ones(3))
     truth = np.array([0.3, 0.5, -0.4])
-    x, weights, releases = setting(law, [truth])
+    x, weights, releases = setting(model, [truth])
     public, _ = releases[0].clipped.moments(weights)
     noisy = public + np.diag([20.0, -10.0, 5.0])
     tau = 4.0
     curvature = Curvature(noisy, public, tau)
     pooled = pooled_likelihood(
-        law,
+        model,
         releases,
         curvature,
         truth,
         np.eye(len(truth)) / N,
         (x, weights),
         (x, weights),
-        law_error=0.2,
+        reference_error=0.2,
     )
     thetas = truth + 0.1 * RNG.normal(size=(5, 3))
-    found = pooled.log_likelihood(law, thetas)
+    found = pooled.log_likelihood(model, thetas)
     expected = []
     clipped, release = releases[0].clipped, releases[0]
-    at = point_law(law, truth, x)
+    at = model_at_point(model, truth, x)
     psi = clipped.vectors(at.values)
-    base = law.log_density(truth[None], x, at.values)[0]
+    base = model.log_density(truth[None], x, at.values)[0]
     square = None
     for theta in [truth, *thetas]:
-        mass = at.mass * np.exp(law.log_density(theta[None], x, at.values)[0] - base)
+        mass = at.mass * np.exp(model.log_density(theta[None], x, at.values)[0] - base)
         mass /= mass.sum(axis=1, keepdims=True)
         m = np.einsum("nq,nqp->p", mass * weights[:, None], psi)
         delta = np.linalg.solve(public, m)
@@ -102,14 +102,14 @@ def pooled_projection(pooled, root, inverse, noisy):
 
 
 def test_means_at_the_center_are_those_of_the_large_reference():
-    law = Normal(np.zeros(4), np.ones(4))
+    model = Normal(np.zeros(4), np.ones(4))
     truth = np.array([0.2, 0.6, -0.5, -0.3])
-    x, weights, releases = setting(law, [np.zeros(4), truth + 0.05, truth], rows=90)
+    x, weights, releases = setting(model, [np.zeros(4), truth + 0.05, truth], rows=90)
     small = {"x": x["x"][:20]}
     public, _ = releases[-1].clipped.moments(weights)
     curvature = Curvature(public, public, 1.0)
     pooled = pooled_likelihood(
-        law,
+        model,
         releases,
         curvature,
         truth,
@@ -118,24 +118,24 @@ def test_means_at_the_center_are_those_of_the_large_reference():
         (small, np.full(20, N / 20)),
         0.2,
     )
-    # Outcomes were replaced by their law, so that every residual at the truth is 0 ...
-    mass = point_law(law, truth, small).mass.reshape(1, -1)
+    # Outcomes were replaced by their model, so that every residual at the truth is 0 ...
+    mass = model_at_point(model, truth, small).mass.reshape(1, -1)
     means, ratio = pooled.moments(mass, truth[None])
     np.testing.assert_allclose(means @ pooled.projection.T, pooled.observed[None], atol=1e-7)
     np.testing.assert_allclose(ratio, 1.0, atol=1e-10)
     # ... and the likelihood is largest about there.
     steps = np.concatenate([np.eye(4), -np.eye(4)]) * 0.05
-    values = pooled.log_likelihood(law, np.concatenate([truth[None], truth + steps]))
+    values = pooled.log_likelihood(model, np.concatenate([truth[None], truth + steps]))
     assert values[0] >= values[1:].max() - 0.02
 
 
 def test_the_mode_of_exact_releases_is_the_truth():
-    law = Poisson(np.zeros(3), np.ones(3))
+    model = Poisson(np.zeros(3), np.ones(3))
     truth = np.array([0.3, 0.8, -0.4])
-    x, weights, releases = setting(law, [np.zeros(3), truth + 0.2, truth])
+    x, weights, releases = setting(model, [np.zeros(3), truth + 0.2, truth])
     weak = NormalPrior(np.zeros(3), 1e4 * np.eye(3))
     mode, covariance = posterior_mode(
-        law, x, weights, weak, releases, np.zeros(3), law_error=0.0, steps=30
+        model, x, weights, weak, releases, np.zeros(3), reference_error=0.0, steps=30
     )
     np.testing.assert_allclose(mode, truth, atol=2e-3)
     assert np.linalg.eigvalsh(covariance)[0] > 0

@@ -32,7 +32,7 @@ def test_both_forms_agree_also_in_the_model(name):
     likelihood = mechanism.log_likelihood(found)(theta)
     values = mechanism.parameters.inputs()
     natural = mechanism.parameters.symbolic_natural(values)
-    density = mechanism.law.density
+    density = mechanism.model.density
     graph = symbolic_pooled_likelihood(mechanism.pooled(found), density, natural)
     program = NumpyProgram(list(values.values()), [graph])
     symbolic = [float(program(*mechanism.parameters.split(one).values())[0]) for one in theta]
@@ -50,7 +50,7 @@ def test_both_forms_agree_also_in_the_model(name):
 def test_another_function_is_refused():
     """A density without a factor of the outcome would sample well and be wrong."""
     _, mechanism, found = released("logistic")
-    density, pooled = mechanism.law.density, mechanism.pooled(found)
+    density, pooled = mechanism.model.density, mechanism.pooled(found)
 
     def write(natural, tilt=0.0):
         return symbolic_pooled_likelihood(pooled, density, natural) + tilt * natural["a"]

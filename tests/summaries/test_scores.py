@@ -14,7 +14,7 @@ from pymc_private.summaries.noise import NoiseScale, SimulatedNoise, largest_mu
 from pymc_private.summaries.reference import CovariateReference
 from pymc_private.summaries.score_budget import score_budget
 from pymc_private.summaries.scores import ScoreMechanism
-from tests.summaries.score_laws import Logistic, Normal, Poisson
+from tests.summaries.score_models import Logistic, Normal, Poisson
 
 MU = largest_mu(1.0, 1e-6)
 
@@ -68,19 +68,19 @@ class SecondMoments:
         return self
 
 
-def mechanism(law=None, n=1500, mu=MU, **words):
-    law = law or Logistic(np.zeros(4), np.ones(4))
+def mechanism(model=None, n=1500, mu=MU, **words):
+    model = model or Logistic(np.zeros(4), np.ones(4))
     rng = np.random.default_rng(0)
     large = CovariateReference({"x": rng.uniform(-1, 1, (128, 3))}, np.full(128, 1 / 128))
     small = CovariateReference({"x": large.rows["x"][:60]}, np.full(60, 1 / 60))
     words = {"moments": SecondMoments()} | words
-    return ScoreMechanism(law, large, small, mu, n, **words)
+    return ScoreMechanism(model, large, small, mu, n, **words)
 
 
-def records(law, theta, n, seed):
+def records(model, theta, n, seed):
     rng = np.random.default_rng(seed)
     rows = {"x": rng.uniform(-1, 1, (n, 3))}
-    return rows | {"y": law.draw(np.asarray(theta), rows, rng)}
+    return rows | {"y": model.draw(np.asarray(theta), rows, rng)}
 
 
 THETA = np.array([0.3, 0.8, -0.5, 0.2])
@@ -90,8 +90,8 @@ def test_what_lies_between_two_sums_is_a_function_of_noisy_sums():
     """Any data with the same noisy sums give the same release, wild records included."""
     plan = mechanism()
     recorded = RecordedNoise(np.random.default_rng(1))
-    released = plan.release(records(plan.law, THETA, 1500, 2), recorded)
-    other = records(plan.law, -THETA, 1500, 3)
+    released = plan.release(records(plan.model, THETA, 1500, 2), recorded)
+    other = records(plan.model, -THETA, 1500, 3)
     other["x"][:6] = [[np.nan] * 3, [np.inf] * 3, [1e300] * 3, [0, -np.inf, 0], [1e20] * 3, [0] * 3]
     other["y"][:9] = [1, 1, 1, 1, 1, 1, np.nan, np.inf, 1e300]
     with np.errstate(all="ignore"):
@@ -101,14 +101,14 @@ def test_what_lies_between_two_sums_is_a_function_of_noisy_sums():
         np.testing.assert_array_equal(again[name], array, err_msg=name)
     # A plan that looked at the data would differ: the fault is planted in the sums themselves.
     changed = [total + 1e-3 for total in recorded.totals]
-    other = plan.release(records(plan.law, THETA, 1500, 2), ReplayedNoise(changed))
+    other = plan.release(records(plan.model, THETA, 1500, 2), ReplayedNoise(changed))
     assert not np.array_equal(other["thetas"][-1], released["thetas"][-1])
 
 
 def test_the_likelihood_reads_the_release_and_the_model_alone():
     plan = mechanism()
     released = plan.release(
-        records(plan.law, THETA, 1500, 2), RecordedNoise(np.random.default_rng(1))
+        records(plan.model, THETA, 1500, 2), RecordedNoise(np.random.default_rng(1))
     )
     copied = {name: np.array(array) for name, array in released.items()}
     points = THETA + 0.2 * np.random.default_rng(3).normal(size=(6, 4))
@@ -130,10 +130,10 @@ def posterior(plan, released, seed=5, draws=1500):
     )
 
 
-def exact_posterior(law, data, start, covariance):
+def exact_posterior(model, data, start, covariance):
     rows = {"x": data["x"]}
     return importance_draws(
-        lambda t: law.log_likelihood(t, rows, data["y"]) + law.parameters.log_prior(t),
+        lambda t: model.log_likelihood(t, rows, data["y"]) + model.parameters.log_prior(t),
         start,
         covariance,
         np.random.default_rng(6),
@@ -152,12 +152,12 @@ AUDITED = [(Logistic, 3.0), (Poisson, 3.0), (Poisson, 1e4)]
 )
 def test_without_noise_the_posterior_is_that_of_the_data(kind, mu):
     theta = np.append(THETA, -0.5) if kind is Normal else THETA
-    law = kind(np.zeros(len(theta)), np.ones(len(theta)))
-    data = records(law, theta, 800, 8)
-    plan = mechanism(law, n=800, mu=mu)
+    model = kind(np.zeros(len(theta)), np.ones(len(theta)))
+    data = records(model, theta, 800, 8)
+    plan = mechanism(model, n=800, mu=mu)
     released = plan.release(data, SimulatedNoise(np.random.default_rng(9)))
     found = posterior(plan, released, draws=600)
-    exact = exact_posterior(law, data, found.mean, found.covariance)
+    exact = exact_posterior(model, data, found.mean, found.covariance)
     assert exact.effective > 100
     error = (found.mean - exact.mean) / exact.sd
     assert np.sqrt((error**2).mean()) < 0.4
@@ -166,11 +166,11 @@ def test_without_noise_the_posterior_is_that_of_the_data(kind, mu):
 
 
 @pytest.mark.audit
-@pytest.mark.parametrize("law", [Logistic, Normal, Poisson], ids=lambda v: v.__name__)
-def test_intervals_hold_what_they_say(law):
+@pytest.mark.parametrize("model", [Logistic, Normal, Poisson], ids=lambda v: v.__name__)
+def test_intervals_hold_what_they_say(model):
     """90% intervals over 60 simulations: far below is a fault, and half the noise shows."""
-    size = 5 if law is Normal else 4
-    made = law(np.zeros(size), np.full(size, 0.8))
+    size = 5 if model is Normal else 4
+    made = model(np.zeros(size), np.full(size, 0.8))
     plan, held, faulty = mechanism(made), [], []
     for k in range(60):
         theta = made.parameters.draws(1, 100 + k)[0]
@@ -209,7 +209,7 @@ def test_release_under_add_remove_estimates_the_number_of_records():
     plan = mechanism(relation="add_remove", n=1000)
     noise = SimulatedNoise(np.random.default_rng(4), "add_remove")
     told = []
-    released = plan.release(records(plan.law, THETA, 1500, 2), noise, told.append)
+    released = plan.release(records(plan.model, THETA, 1500, 2), noise, told.append)
     assert told == list(range(1, len(plan.stages) + 1))
     assert abs(float(released["count"]) - 1500) < 200
     assert float(released["count"]) != 1500
@@ -218,9 +218,9 @@ def test_release_under_add_remove_estimates_the_number_of_records():
 
 
 def test_no_private_covariates_need_neither_moments_nor_curvature():
-    law = Poisson(np.zeros(1), np.ones(1))
+    model = Poisson(np.zeros(1), np.ones(1))
     one = CovariateReference({"x": np.zeros((1, 0))}, np.ones(1))
-    plan = ScoreMechanism(law, one, one, MU, 800)
+    plan = ScoreMechanism(model, one, one, MU, 800)
     assert "curvature" not in plan.stages
     assert len(plan.stages) == 11
     rng = np.random.default_rng(1)
@@ -232,7 +232,7 @@ def test_no_private_covariates_need_neither_moments_nor_curvature():
 
 def test_the_curvature_of_public_covariates_is_that_of_all_their_rows():
     plan = mechanism(moments=None)
-    data = records(plan.law, THETA, 1500, 2)
+    data = records(plan.model, THETA, 1500, 2)
     x, outcomes = {"x": data["x"]}, {"y": data["y"]}
     public = mechanism(moments=None, public_rows=x)
     released = public.release(outcomes, SimulatedNoise(np.random.default_rng(1)))
@@ -247,7 +247,7 @@ def test_the_curvature_of_public_covariates_is_that_of_all_their_rows():
 def test_a_summary_that_says_little_says_so():
     plan = mechanism(n=1500, mu=MU)
     noise = SimulatedNoise(np.random.default_rng(4))
-    released = plan.release(records(plan.law, THETA, 1500, 2), noise)
+    released = plan.release(records(plan.model, THETA, 1500, 2), noise)
     texts = {c.refuse: c.text for c in plan.warnings(released)}
     assert True not in texts
     weak = released | {"curvature": released["curvature"] - 1e6 * np.eye(4)}

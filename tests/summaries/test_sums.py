@@ -86,14 +86,14 @@ def released_of(mechanism, simulate):
 
 
 @pytest.mark.parametrize(("family", "neighbors"), EVERY)
-def test_the_likelihood_is_the_normal_density_of_the_law(family, neighbors):
+def test_the_likelihood_is_the_normal_density_of_the_distribution(family, neighbors):
     mechanism, simulate = mechanism_of(family, neighbors)
     released = released_of(mechanism, simulate)
     theta = mechanism.parameters.draws(30, 3)
     natural = mechanism.parameters.natural(theta)[mechanism.statistic.name]
     found = mechanism.log_likelihood(released)(theta)
     statistic = mechanism.statistic
-    mean, covariance, _ = statistic.law(natural, statistic.count(released))
+    mean, covariance, _ = statistic.distribution(natural, statistic.count(released))
     observed = statistic.observed(released)
     if neighbors == SUBSTITUTE or family not in ("categorical", "multinomial"):
         true = [
@@ -112,8 +112,8 @@ def test_the_likelihood_is_the_normal_density_of_the_law(family, neighbors):
 
 
 @pytest.mark.parametrize(("family", "neighbors"), EVERY)
-def test_noisy_sums_have_the_law_that_is_claimed(family, neighbors):
-    # Over many data sets from one parameter: mean and variance as of `law`.
+def test_noisy_sums_have_the_distribution_that_is_claimed(family, neighbors):
+    # Over many data sets from one parameter: mean and variance as of `distribution`.
     mechanism, simulate = mechanism_of(family, neighbors)
     rng = np.random.default_rng(4)
     theta = mechanism.parameters.draws(40, 5)[11:12]
@@ -122,9 +122,9 @@ def test_noisy_sums_have_the_law_that_is_claimed(family, neighbors):
     found = [mechanism.release({"y": simulate(natural[0], rng)}, noise) for _ in range(400)]
     observed = np.array([statistic.observed(r) for r in found])
     if "count" in found[0]:  # what a flat prior of n leaves: the sum less the noisy n times m
-        per_record = statistic.law(natural, 1.0)[0]
+        per_record = statistic.distribution(natural, 1.0)[0]
         observed = observed - (np.array([[r["count"]] for r in found]) - 400) * per_record
-    mean, covariance, _ = statistic.law(natural, 400.0)
+    mean, covariance, _ = statistic.distribution(natural, 400.0)
     sd = np.sqrt(np.diag(covariance[0]))
     if neighbors == ADD_REMOVE and family in ("categorical", "multinomial"):
         total = 400 * statistic.trials  # the number of records is fixed in this simulation

@@ -101,7 +101,7 @@ def test_cells_that_assume_the_law_of_covariates_are_the_last_resort():
     plan = pmp.calibrate(declared("scores"), epsilon=2, delta=1e-6, release="summary")
     assert dict(plan.weighed)["cells"] > dict(plan.weighed)["scores"]
     assert plan.method == "scores"
-    assert "assuming the law of covariates" in plan.summary()
+    assert "assuming the distribution of covariates" in plan.summary()
 
 
 def test_cells_alone_are_pure():

@@ -1,4 +1,4 @@
-"""Record laws by hand, with the interface of a density and its nodes: oracles for T36.
+"""Record models by hand, with the interface of a density and its nodes: oracles for T36.
 
 theta = (intercept, slopes[, log scale]) with normal priors; covariates in one array `x`.
 """

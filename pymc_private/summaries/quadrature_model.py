@@ -14,8 +14,8 @@ from pymc_private.summaries.record_density import RecordDensity
 
 
 @dataclass(frozen=True, eq=False)
-class OutcomeLaw:
-    """What clipped scores read of a model: see `clipped_scores.RecordLaw`.
+class QuadratureModel:
+    """What clipped scores read of a model: see `clipped_scores.RecordModel`.
 
     Parameters
     ----------

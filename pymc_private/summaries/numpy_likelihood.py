@@ -28,10 +28,10 @@ OTHER_BACKENDS = ("jax", "mlx")
 class ValueAndSlopes(Protocol):
     """A scalar function of arrays with its derivatives, twice: by NumPy and as a graph."""
 
-    def __call__(self, *arrays: np.ndarray) -> tuple[float, Sequence[np.ndarray]]:
+    def __call__(self, *arrays: Any, **none: Any) -> tuple[float, Sequence[np.ndarray]]:
         """The value and the derivatives in each array."""
 
-    def symbolic(self, *variables: Variable) -> Variable:
+    def symbolic(self, *variables: Any, **none: Any) -> Variable:
         """The value as a graph."""
 
 

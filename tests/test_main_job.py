@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -29,13 +31,21 @@ sys.exit(main(["demo"]))
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """Run the demo once, as a process of its own in an empty folder."""
-    folder = tmp_path_factory.mktemp("demo")
+    """Run the demo once for all workers, as a process of its own in an empty folder."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    folder, record = shared / "demo", shared / "demo.json"
     command = [sys.executable, "-c", SHORT_DEMO]
     environment = os.environ | {"PYTENSOR_FLAGS": "mode=FAST_COMPILE"}
-    return folder, subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=600, env=environment
-    )
+    with (shared / "demo.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not record.exists():
+            folder.mkdir()
+            done = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, timeout=600, env=environment
+            )
+            record.write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
+    return folder, subprocess.CompletedProcess(command, *json.loads(record.read_text()))
 
 
 @pytest.fixture

@@ -22,11 +22,11 @@ import sys
 from pymc_private import demo
 from pymc_private.__main__ import main
 
-demo.MCMC |= {"chains": 2, "tune": 60, "draws": 100}
-demo.COMPILED, demo.SIMULATIONS = {"mode": "FAST_COMPILE"}, 2
+demo.MCMC |= {"chains": 2, "tune": 40, "draws": 50}
+demo.SIMULATIONS = 2
 sys.exit(main(["demo"]))
 """
-"""``python -m pymc_private demo`` with less MCMC, not compiled; CI runs the whole of it."""
+"""``python -m pymc_private demo`` with less MCMC; CI runs the whole of it."""
 
 
 @pytest.fixture(scope="module")

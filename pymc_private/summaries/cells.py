@@ -18,7 +18,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_private.analysis.traversal import rebuild
 from pymc_private.counts.tables import add_noise, add_seeded_noise
-from pymc_private.errors import DomainError
+from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.information import ASSUMED_N
 from pymc_private.models.prior import PRIOR_SEED
 from pymc_private.models.private_model import PrivateModel
@@ -267,7 +267,7 @@ class CellMechanism:
 
         Raises
         ------
-        RuntimeError
+        Incompatible
             Value or gradient differ from `log_likelihood` at the center.
         """
         inputs = dict(self._designer.record.single.parameters)
@@ -301,9 +301,11 @@ class CellMechanism:
             abs(float(found) - expected) <= AGREEMENT * (1.0 + abs(expected))
             and (np.abs(chained - direct) <= GRADIENT_AGREEMENT * scale).all()
         ):
-            raise RuntimeError(
-                "the two forms of the likelihood of noisy cells disagree: "
-                f"{float(found):.8g} and {expected:.8g}; please report this model"
+            raise Incompatible(
+                "the two forms of the likelihood of noisy cells disagree",
+                got=f"values {float(found):.8g} and {expected:.8g}",
+                allowed="the same function",
+                do="please report this model; draws are another way: pmp.sample",
             )
 
     # ---- judgment ------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from pymc_private.errors import Unsupported
+from pymc_private.errors import Incompatible, Unsupported
 from pymc_private.models.information import ASSUMED_N
 from pymc_private.models.prior import PRIOR_SEED
 from pymc_private.models.private_model import PrivateModel
@@ -164,7 +164,7 @@ class SumMechanism:
 
         Raises
         ------
-        RuntimeError
+        Incompatible
             Value or gradient differ from `log_likelihood` at the center.
         """
         self._check_agreement(released)
@@ -195,8 +195,9 @@ class SumMechanism:
                 np.abs(chained - direct) <= GRADIENT_AGREEMENT * (1.0 + np.abs(direct).max())
             )
         ):
-            raise RuntimeError(
-                "the likelihood of noisy sums and its gradient disagree; please report this model"
+            raise Incompatible(
+                "the likelihood of noisy sums and its gradient disagree",
+                do="please report this model; draws are another way: pmp.sample",
             )
 
     # ---- where the posterior is -----------------------------------------------------------------

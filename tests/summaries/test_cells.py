@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.errors import DomainError, PymcPrivateError, Unsupported
+from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unsupported
 from pymc_private.samplers.randomness import SystemRandomness
 from pymc_private.summaries.cell_probabilities import CellProbabilities
 from pymc_private.summaries.cells import CellMechanism, cell_mechanism
@@ -283,7 +283,7 @@ def test_a_potential_that_differs_from_the_likelihood_is_refused(monkeypatch):
         return 0.999 * symbolic(self, parameters)
 
     monkeypatch.setattr(CellProbabilities, "symbolic", lost)
-    with pytest.raises(RuntimeError, match="disagree"):
+    with pytest.raises(Incompatible, match="disagree"):
         cells.potential(released, cells._designer.record.single.parameters)
 
 

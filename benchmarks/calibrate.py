@@ -91,7 +91,7 @@ def frontiers(out: Path | None) -> str:
                     "epsilon": epsilon,
                     "region": chosen.words,
                     "R": chosen.certificate.range,
-                    "road": plan.guarantee.road(DELTA),
+                    "accounting method": plan.guarantee.accounting_method(DELTA),
                     "power": float(plan.private.power),
                     "records kept": plan.records_kept,
                     "n": plan.n,

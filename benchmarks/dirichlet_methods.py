@@ -283,7 +283,7 @@ def noise_aware(privacy: str) -> Method:
 
     def method(counts, dims, eps, rng):
         plan = noise_for(budget(eps, privacy), len(counts))
-        law = "gaussian" if plan.law == "discrete_gaussian" else plan.law
+        law = "gaussian" if plan.distribution == "discrete_gaussian" else plan.distribution
         noisy = {
             name: NoisyTable(
                 np.round(table + _noise(law, plan.scale, table.shape, rng)).astype(np.int64),
@@ -293,7 +293,7 @@ def noise_aware(privacy: str) -> Method:
         }
         total = float(next(iter(counts.values())).sum())
         sd = plan.scale if law == "gaussian" else discrete_laplace_sd(plan.scale)
-        found = shrinkage_posterior(noisy, plan.law, plan.scale, sd, total)
+        found = shrinkage_posterior(noisy, plan.distribution, plan.scale, sd, total)
         return {name: table.mean() for name, table in found.items()}
 
     return method
@@ -313,7 +313,7 @@ def picked(counts: Counts, eps: float, privacy: str) -> Method:
         return noise_aware(privacy)
     b, public = budget(eps, privacy), profiles(counts)
     plan = noise_for(b, len(counts))
-    noisy = sum(_expected_noisy_kl(p, plan.law, plan.scale, 0.0) for p in public)
+    noisy = sum(_expected_noisy_kl(p, plan.distribution, plan.scale, 0.0) for p in public)
     drawn = sum(exact(b, public).expected_kl)
     return (noise_aware if JOINT_GAIN * noisy <= drawn else exact_opt)(privacy)
 

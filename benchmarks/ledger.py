@@ -74,7 +74,7 @@ def reading(ledger: Ledger, count: int) -> None:
     """Time what reads a whole ledger, by a process that knows it and by one that does not."""
     path = Path(str(ledger.path))
     ledger.verify()
-    for what in ("spent", "left", "roads", "entries", "head"):
+    for what in ("spent", "left", "methods", "entries", "head"):
         fresh = Ledger.open(path)
         fresh_took = seconds(lambda what=what: getattr(Ledger.open(path), what))
         took = seconds(lambda what=what, fresh=fresh: getattr(fresh, what))

@@ -60,7 +60,7 @@ def estimate(method: str, laws: np.ndarray, eps: float, rep: int) -> tuple[np.nd
     if kind == "response":
         released = laws @ sampler._channel
     else:
-        released = np.array([sampler.law(law).probabilities for law in laws[:300]])
+        released = np.array([sampler.distribution(law).probabilities for law in laws[:300]])
     return draws.aggregate(), _mean_kl(laws[: len(released)], released)
 
 

@@ -136,7 +136,7 @@ class CountPlan:
             "expected_kl": dict(self.expected_kl),
         }
         if self.noise is not None:
-            return shared | {"noise": self.noise.law, "scale": self.noise.scale}
+            return shared | {"noise": self.noise.distribution, "scale": self.noise.scale}
         names = [f.name for f in self.design.families]
         alphas = [np.asarray(a).tolist() for a in self.alpha]
         return shared | {
@@ -188,7 +188,8 @@ def _with_expected_kl(plan: CountPlan, expected: dict[str, float]) -> CountPlan:
 def _noisy_plan(budget: CountBudget, design: CountDesign) -> CountPlan:
     found = _cached_noise_plan(budget, design.touched.families, design.neighbors)
     cost = sum(
-        _expected_noisy_kl(p, found.law, found.scale, design.minimum) for p in design.profiles
+        _expected_noisy_kl(p, found.distribution, found.scale, design.minimum)
+        for p in design.profiles
     )
     guarantee = _with_assumptions(found.guarantee, design)
     return CountPlan(design, budget, "noisy", guarantee, (), (), found, {"noisy": cost})
@@ -267,7 +268,7 @@ def _with_assumptions(guarantee: Guarantee, design: CountDesign) -> Guarantee:
         assumptions.append(
             f"every count is at least {design.minimum:g} in every data set of the domain"
         )
-    return Guarantee(guarantee.atoms, neighbors, guarantee.theorem, tuple(assumptions),
+    return Guarantee(guarantee.events, neighbors, guarantee.theorem, tuple(assumptions),
                      guarantee.planned)  # fmt: skip
 
 

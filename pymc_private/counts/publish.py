@@ -193,8 +193,8 @@ def noisy_count_job(plan: CountPlan, tables: CountTables) -> CountJob:
     def make(seed: int | None) -> FamilyArrays:
         return {name: array[None] for name, array in _noisy_counts(plan, tables, seed).items()}
 
-    name = {"law": "law of the noisy counts"}
-    sampler = NOISE_SAMPLERS[noise.law]
+    name = {"distribution": "distribution of the noisy counts"}
+    sampler = NOISE_SAMPLERS[noise.distribution]
     return CountJob(tables.families, 1, sampler, INTEGER_GRID, int, None, make, name)
 
 
@@ -225,12 +225,12 @@ def denoised_job(plan: CountPlan, tables: CountTables) -> CountJob:
         counts = _noisy_counts(plan, tables, seed)
         noisy = {f.name: NoisyTable(counts[f.name], f.dims) for f in tables.families}
         posterior = noisy_posterior(
-            noisy, noise.law, noise.scale, noise.sd, plan.design.total, plan.design.minimum
+            noisy, noise.distribution, noise.scale, noise.sd, plan.design.total, plan.design.minimum
         )
         generator = np.random.default_rng(seed)
         return {n: draw_probabilities(t, plan.draws, generator) for n, t in posterior.items()}
 
-    sampler = f"posterior given {NOISE_SAMPLERS[noise.law]}"
+    sampler = f"posterior given {NOISE_SAMPLERS[noise.distribution]}"
     return CountJob(tables.families, plan.draws, sampler, SIMPLEX_GRID, float, (0.0, 1.0), make)
 
 
@@ -254,10 +254,11 @@ def _planned_noise(plan: CountPlan) -> NoisePlan:
 def _noisy_counts(plan: CountPlan, tables: CountTables, seed: int | None) -> FamilyArrays:
     noise = _planned_noise(plan)
     if seed is None:
-        return add_noise(tables.counts, noise.law, noise.scale)
+        return add_noise(tables.counts, noise.distribution, noise.scale)
     generator = np.random.default_rng(seed)
     return {
-        n: add_seeded_noise(a, noise.law, noise.scale, generator) for n, a in tables.counts.items()
+        n: add_seeded_noise(a, noise.distribution, noise.scale, generator)
+        for n, a in tables.counts.items()
     }
 
 

@@ -332,7 +332,7 @@ class NoisyParts:
         first = parts[0].plan
         distribution, scale = DISCRETE_GAUSSIAN, variance**0.5
         if len(parts) == 1 and first.noise is not None:
-            distribution, scale = first.noise.law, first.noise.scale
+            distribution, scale = first.noise.distribution, first.noise.scale
         noisy = {
             f.name: NoisyTable(np.round(values[f.name]).astype(np.int64), f.dims)
             for f in first.design.families

@@ -346,5 +346,5 @@ def _covers_guarantee(cost: ChargeCost, guarantee: Guarantee) -> bool:
     if pair.delta == 0:
         return pure <= pair.epsilon * COST_SLACK
     # A curve may take seconds; sums of stated pairs take no time.
-    stated = all(atom.kind == "approximate" for atom in guarantee.atoms)
+    stated = all(event.kind == "approximate" for event in guarantee.events)
     return not stated or guarantee.exact_epsilon(pair.delta) <= pair.epsilon * COST_SLACK

@@ -178,7 +178,7 @@ class Ledger:
         return self._verified.read().entries
 
     @property
-    def roads(self) -> dict[str, MethodStatus]:
+    def methods(self) -> dict[str, MethodStatus]:
         """Status of each accounting method by name; one that proves the budget is enough (T23)."""
         return method_statuses(self._verified.read().totals, self._verified.header)
 
@@ -191,7 +191,7 @@ class Ledger:
     @property
     def spent(self) -> Budget:
         """Smallest (epsilon, delta) of an open method: bookkeeping, no public claim (T23)."""
-        return smallest_spent(self.roads, only_open=True) or self.budget
+        return smallest_spent(self.methods, only_open=True) or self.budget
 
     @property
     def left(self) -> Budget:

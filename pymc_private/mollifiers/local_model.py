@@ -126,7 +126,7 @@ class LocalSampler:
             self.epsilon, neighbors=ANY, theorem="T15d", assumptions=(LOCAL_ASSUMPTION,)
         )
 
-    def law(self, holding: Any, randomness: Randomness | None = None) -> Mollified:
+    def distribution(self, holding: Any, randomness: Randomness | None = None) -> Mollified:
         """Give the distribution that one user draws from; it stays with the user.
 
         Parameters
@@ -157,7 +157,7 @@ class LocalSampler:
 
     def release(self, holding: Any, **options: Any) -> Release:
         """Charge one user's own ledger, then draw; options as those of `Mollified.sample`."""
-        return self.law(holding).sample(1, **options)
+        return self.distribution(holding).sample(1, **options)
 
     def collect(
         self, holdings: Iterable[Any], *, progressbar: bool = True, random_seed: int | None = None
@@ -175,7 +175,7 @@ class LocalSampler:
         drawn = []
         with charge.progress_bar(len(users), progressbar) as progress:
             for i, holding in enumerate(users):
-                mollified = self.law(holding, source)
+                mollified = self.distribution(holding, source)
                 drawn.append(rejection_draws(mollified._distribution, 1, source)[0])
                 if i % 100 == 99 or i + 1 == len(users):
                     progress(i + 1)

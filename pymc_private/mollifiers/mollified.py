@@ -38,7 +38,7 @@ from pymc_private.release.release import Release
 from pymc_private.samplers.randomness import Randomness, SeededRandomness, SystemRandomness
 
 FIXED_ASSUMPTION = (
-    "the reference law, the window and the number of draws are fixed without the data"
+    "the reference distribution, the window and the number of draws are fixed without the data"
 )
 TIMING_ASSUMPTION = (
     "nobody learns how long a draw took, for the number of its trials depends on the data"
@@ -229,9 +229,9 @@ class Mollified:
         labels = self.reference.labels if isinstance(self.reference, FiniteReference) else None
         names = labels is not None and "category" in self.reference.shapes
         return {
-            "sampler": "rejection from the reference law",
+            "sampler": "rejection from the reference distribution",
             "claim": "exact",
-            "law": "mollified law",
+            "distribution": "mollified distribution",
             "grid": "none: draws are the reference's own numbers, all of which stay possible",
             "model": f"{self.kind} of width {format_number(self.epsilon)} around "
             f"{self.reference.text}, log ratio in {self.window}",

@@ -489,7 +489,7 @@ class Hull:
 
     Parameters
     ----------
-    laws : array, shape (m, k)
+    distributions : array, shape (m, k)
         Each row the probabilities of k categories; a category is possible under all rows or none.
     labels : sequence, optional
         Labels of the categories.
@@ -510,30 +510,30 @@ class Hull:
     Husain, Cranko and Nock (2019), Integral privacy for sampling.
     """
 
-    def __init__(self, laws: Any, labels: Sequence[Any] | None = None) -> None:
-        refuse_mask(laws, "laws")
+    def __init__(self, distributions: Any, labels: Sequence[Any] | None = None) -> None:
+        refuse_mask(distributions, "distributions")
         try:
-            rows = np.atleast_2d(np.asarray(laws, float))
+            rows = np.atleast_2d(np.asarray(distributions, float))
         except (TypeError, ValueError):
             raise DomainError(
                 "a hull is of distributions on the same categories",
-                got=type(laws).__name__,
+                got=type(distributions).__name__,
                 allowed="rows of probabilities, all as long",
                 do="cut the line into public cells and give the probabilities of them",
             ) from None
-        self.laws = np.array(
+        self.distributions = np.array(
             [normalized_probabilities(row, "a distribution of the hull") for row in rows]
         )
-        possible = self.laws > 0.0
+        possible = self.distributions > 0.0
         if (possible.any(axis=0) != possible.all(axis=0)).any():
             raise DomainError(
                 "a category is possible under all distributions of a hull, or under none",
                 do="mix each with a public one that is positive everywhere",
             )
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(self.laws[:, possible.all(axis=0)])
+            logs = np.log(self.distributions[:, possible.all(axis=0)])
         widest = float((logs.max(axis=0) - logs.min(axis=0)).max())
-        self.epsilon = widest + rounding_margin(widest, self.laws.shape[1])
+        self.epsilon = widest + rounding_margin(widest, self.distributions.shape[1])
         self.labels = labels
         self.cells: EqualMassCells | None = None
 
@@ -542,8 +542,8 @@ class Hull:
         """Give the hull of k-ary randomized response: each row favors one category by e^epsilon."""
         k = check_count(categories, "the number of categories")
         odds = math.exp(check_width(epsilon) - 2.0 * rounding_margin(epsilon, k))
-        laws = (np.ones((k, k)) + (odds - 1.0) * np.eye(k)) / (k - 1.0 + odds)
-        return cls(laws)
+        distributions = (np.ones((k, k)) + (odds - 1.0) * np.eye(k)) / (k - 1.0 + odds)
+        return cls(distributions)
 
     @classmethod
     def response_on_cells(cls, reference: Any, along: int, epsilon: float) -> Hull:
@@ -569,7 +569,7 @@ class Hull:
 
     def __repr__(self) -> str:
         where = "categories" if self.cells is None else f"cells of {self.cells.reference.text}"
-        rows, columns = self.laws.shape
+        rows, columns = self.distributions.shape
         return (
             f"Hull of {rows} distributions on {columns} {where}: any two differ by "
             f"{self.epsilon:.6g} nats"
@@ -579,10 +579,10 @@ class Hull:
         """Mix every distribution with the mean of all until epsilon is at most this."""
         if self.epsilon <= check_width(epsilon):
             return self
-        mean = self.laws.mean(axis=0)
+        mean = self.distributions.mean(axis=0)
 
         def mixed(share: float) -> Hull:
-            hull = Hull((1.0 - share) * self.laws + share * mean, self.labels)
+            hull = Hull((1.0 - share) * self.distributions + share * mean, self.labels)
             hull.cells = self.cells
             return hull
 
@@ -615,11 +615,11 @@ class HullMixture(WeightedPoints):
     """One mixture of a hull, drawn by rejection from the mean of its distributions."""
 
     def __init__(self, hull: Hull, weights: np.ndarray) -> None:
-        mean = hull.laws.mean(axis=0)
+        mean = hull.distributions.mean(axis=0)
         super().__init__(mean)
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(mean > 0.0, np.log(weights @ hull.laws) - np.log(mean), 0.0)
-            highest = float(np.nanmax(np.log(hull.laws.max(axis=0)) - np.log(mean)))
+            ratio = np.where(mean > 0.0, np.log(weights @ hull.distributions) - np.log(mean), 0.0)
+            highest = float(np.nanmax(np.log(hull.distributions.max(axis=0)) - np.log(mean)))
         self.weigh(ratio, highest, math.exp(highest))
         self._cells = hull.cells
         self._numbers = FiniteReference(mean, hull.labels).numbers
@@ -638,15 +638,15 @@ def project_to_hull(target: np.ndarray, hull: Hull) -> np.ndarray:
     within `EM_TOLERANCE` of the least, since log is concave.
     """
     used = target > 0.0
-    laws, p = hull.laws[:, used], target[used]
-    if not (laws > 0.0).all():
+    distributions, p = hull.distributions[:, used], target[used]
+    if not (distributions > 0.0).all():
         raise DomainError(
             "the reference has no support where the target has mass",
             do="use a hull of distributions that are positive there",
         )
-    weights = np.full(len(laws), 1.0 / len(laws))
+    weights = np.full(len(distributions), 1.0 / len(distributions))
     for _ in range(MOST_EM_STEPS):
-        rises = laws @ (p / (weights @ laws))
+        rises = distributions @ (p / (weights @ distributions))
         if rises.max() <= 1.0 + EM_TOLERANCE:
             break
         weights = weights * rises

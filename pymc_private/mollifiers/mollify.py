@@ -258,7 +258,7 @@ def _make_hull_projection(
             allowed=f"at most {epsilon:g}",
             do=f"hull.shrunk({epsilon:g}) mixes them with their mean until it fits",
         )
-    mean = FiniteReference(hull.laws.mean(axis=0), hull.labels)
+    mean = FiniteReference(hull.distributions.mean(axis=0), hull.labels)
     cells = hull.cells
     base: FiniteReference | QuantileReference = mean if cells is None else cells.reference
     if cells is None:

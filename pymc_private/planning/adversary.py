@@ -252,7 +252,7 @@ def adversary(guarantee: Guarantee, records: Sequence[int] = DEFAULT_RECORDS) ->
         tv = min(1.0, float(guarantee.group(k).delta(0.0)))
         floor = reconstruction_floor(guarantee, 1.0, k)
         rows.append((int(k), tv, min(1.0, (1.0 + tv) / 2.0 * ROUND_UP_FACTOR), floor))
-    claim = "; ".join(str(atom) for atom in guarantee.atoms) or "nothing"
+    claim = "; ".join(str(event) for event in guarantee.events) or "nothing"
     return Adversary(f"{claim} (delta(0) = {format_number(guarantee.delta(0.0))})", tuple(rows))
 
 

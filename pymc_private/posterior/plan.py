@@ -278,7 +278,7 @@ def plan_summary(plan: Plan) -> Iterator[str]:
     yield (
         f"{format_count(plan.draws, f'{kind} draw')} ({plan.sampler}) for epsilon = "
         f"{format_number(spent, 6)} of {format_number(plan.epsilon, 6)}, "
-        f"delta = {format_number(plan.delta, 6)}; {plan.guarantee.road(plan.delta)}"
+        f"delta = {format_number(plan.delta, 6)}; {plan.guarantee.accounting_method(plan.delta)}"
     )
     yield from _describe_verdict(plan)
     yield f"keeps {_describe_kept(plan)}"

@@ -14,8 +14,8 @@ variation distances of samplers from the distributions accounted for add up to T
 
 In a convolution the same record may be on the left side of one pair and on the right side of
 another. Runs of pairs that take sides by themselves compose by one pair that dominates both: the
-larger of the two curves is convex, decreasing and never below 1 - e^eps, so it is the curve of a
-symmetric dominating pair, and domination passes to products (Zhu, Dong and Wang 2022,
+larger of the two curves is convex, decreasing and never below 1 - e^epsilon, so it is the curve of
+a symmetric dominating pair, and domination passes to products (Zhu, Dong and Wang 2022,
 Proposition 8 and Theorem 10).
 """
 
@@ -291,18 +291,18 @@ def _has_exact_formula(event: PrivacyEvent) -> bool:
     return event.kind in ("discrete_gaussian", *PAIR_KINDS) and event.count == 1
 
 
-def exact_delta(event: PrivacyEvent, eps: float) -> float:
+def exact_delta(event: PrivacyEvent, epsilon: float) -> float:
     """Delta of all runs of one event by its own formula, where it has one."""
     value, shape = event.number, event.shape
     if event.kind == "bounded_range":
-        return br_delta(eps, event.count, value)
+        return br_delta(epsilon, event.count, value)
     if event.kind in ("mollifier", "window"):
-        return moll_delta_k(eps, value, event.count, shape or None)
+        return moll_delta_k(epsilon, value, event.count, shape or None)
     if event.kind == "discrete_gaussian":
-        return float(discrete_gaussian_delta(eps, _sigma_of_reciprocal(value)))
+        return float(discrete_gaussian_delta(epsilon, _sigma_of_reciprocal(value)))
     if event.kind == "beta_pair":
-        return float(beta_pair_delta(eps, value, shape, event.other or None))
-    return float(gamma_pair_delta(eps, value, shape))
+        return float(beta_pair_delta(epsilon, value, shape, event.other or None))
+    return float(gamma_pair_delta(epsilon, value, shape))
 
 
 def exact_epsilon(event: PrivacyEvent, delta: float) -> float:
@@ -313,11 +313,13 @@ def exact_epsilon(event: PrivacyEvent, delta: float) -> float:
     if event.kind in ("mollifier", "window"):
         count, top = event.count, shape or None
         return least_epsilon(
-            lambda eps: moll_delta_k(eps, value, count, top), delta, float_up(event.pure)
+            lambda epsilon: moll_delta_k(epsilon, value, count, top), delta, float_up(event.pure)
         )
     if event.kind == "discrete_gaussian":
         sigma = _sigma_of_reciprocal(value)
-        return least_epsilon(lambda eps: discrete_gaussian_delta(eps, sigma), delta, 60.0 / sigma)
+        return least_epsilon(
+            lambda epsilon: discrete_gaussian_delta(epsilon, sigma), delta, 60.0 / sigma
+        )
     if event.kind == "beta_pair":
         return beta_pair_eps(delta, value, shape, event.other or None)
     return gamma_pair_eps(delta, value, shape)
@@ -365,9 +367,9 @@ def have_curves(events: Sequence[PrivacyEvent]) -> bool:
     return bool(events) and few and short
 
 
-def convolved_delta(events: Sequence[PrivacyEvent], eps: float) -> float:
+def convolved_delta(events: Sequence[PrivacyEvent], epsilon: float) -> float:
     """Delta of a plan by convolution, rounded up."""
-    return _cached_convolved_delta(tuple(events), eps)
+    return _cached_convolved_delta(tuple(events), epsilon)
 
 
 def convolved_epsilon(events: Sequence[PrivacyEvent], delta: float) -> float:
@@ -377,8 +379,8 @@ def convolved_epsilon(events: Sequence[PrivacyEvent], delta: float) -> float:
 
 # One charge asks for the same few numbers many times.
 @lru_cache(maxsize=1024)
-def _cached_convolved_delta(events: tuple[PrivacyEvent, ...], eps: float) -> float:
-    return max(compose_events(events, d).delta(eps) for d in distinct_directions(events))
+def _cached_convolved_delta(events: tuple[PrivacyEvent, ...], epsilon: float) -> float:
+    return max(compose_events(events, d).delta(epsilon) for d in distinct_directions(events))
 
 
 @lru_cache(maxsize=1024)
@@ -418,20 +420,22 @@ def event_curve(event: PrivacyEvent, direction: str) -> PrivacyCurve:
     value, shape = event.number, event.shape
     if direction == EITHER_DIRECTION and _is_asymmetric(event):
         first, second = (event_curve(event, one) for one in DIRECTIONS)
-        return lambda eps: max(first(eps), second(eps))
+        return lambda epsilon: max(first(epsilon), second(epsilon))
     if event.other:
         a, b = (shape, event.other)[:: 1 if direction == DIRECTIONS[0] else -1]
-        return lambda eps: beta_pair_delta_one_way(eps, value, a, b)
+        return lambda epsilon: beta_pair_delta_one_way(epsilon, value, a, b)
     if event.kind in GAMMA_KINDS:
-        return lambda eps: gamma_pair_delta_fast(eps, value, shape, direction)
+        return lambda epsilon: gamma_pair_delta_fast(epsilon, value, shape, direction)
     return {
-        "pure": lambda eps: pure_to_delta(value, eps),
-        "bounded_range": lambda eps: br_delta(eps, 1, value),
-        "gdp": lambda eps: gdp_delta(eps, value),
-        "beta_pair": lambda eps: beta_pair_delta_fast(eps, value, shape),
-        "mollifier": lambda eps: moll_delta(eps, value),
-        "window": lambda eps: moll_delta(eps, value, shape),
-        "discrete_gaussian": lambda eps: discrete_gaussian_delta(eps, _sigma_of_reciprocal(value)),
+        "pure": lambda epsilon: pure_to_delta(value, epsilon),
+        "bounded_range": lambda epsilon: br_delta(epsilon, 1, value),
+        "gdp": lambda epsilon: gdp_delta(epsilon, value),
+        "beta_pair": lambda epsilon: beta_pair_delta_fast(epsilon, value, shape),
+        "mollifier": lambda epsilon: moll_delta(epsilon, value),
+        "window": lambda epsilon: moll_delta(epsilon, value, shape),
+        "discrete_gaussian": lambda epsilon: discrete_gaussian_delta(
+            epsilon, _sigma_of_reciprocal(value)
+        ),
     }[event.kind]
 
 

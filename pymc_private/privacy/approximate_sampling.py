@@ -42,14 +42,14 @@ from pymc_private.privacy.validation import (
 
 
 @vectorized
-def approx_delta(eps: float, delta: float, tv: float) -> float:
-    """Delta of a sampler within total variation tv of an (eps, delta)-private distribution.
+def approx_delta(epsilon: float, delta: float, tv: float) -> float:
+    """Delta of a sampler within total variation tv of an (epsilon, delta)-private distribution.
 
-    delta + (1 + e^eps) tv.
+    delta + (1 + e^epsilon) tv.
 
     Parameters
     ----------
-    eps : float, nats
+    epsilon : float, nats
         At least 0.
     delta, tv : float
         In [0, 1].
@@ -68,16 +68,16 @@ def approx_delta(eps: float, delta: float, tv: float) -> float:
     ----------
     Theory T18.
     """
-    return approx_delta_n(eps, delta, tv, 1)
+    return approx_delta_n(epsilon, delta, tv, 1)
 
 
 @vectorized
-def approx_delta_n(eps: float, delta: float, tv: float, n: int) -> float:
-    """Delta of n independent runs, each within tv: delta + (1 + e^eps) (1 - (1 - tv)^n).
+def approx_delta_n(epsilon: float, delta: float, tv: float, n: int) -> float:
+    """Delta of n independent runs, each within tv: delta + (1 + e^epsilon) (1 - (1 - tv)^n).
 
     Parameters
     ----------
-    eps, delta : float
+    epsilon, delta : float
         Of the exact release of n draws; nats, and in [0, 1].
     tv : float
         Total variation of one run, in [0, 1].
@@ -98,7 +98,7 @@ def approx_delta_n(eps: float, delta: float, tv: float, n: int) -> float:
     ----------
     Theory T18.
     """
-    check_nonnegative(eps=eps, delta=delta, tv=tv)
+    check_nonnegative(epsilon=epsilon, delta=delta, tv=tv)
     runs = check_count(n, "the number of runs")
     if not (delta <= 1.0 and tv <= 1.0):
         raise DomainError(
@@ -106,26 +106,26 @@ def approx_delta_n(eps: float, delta: float, tv: float, n: int) -> float:
         )
     if tv == 0.0:
         return float(delta)
-    if tv == 1.0 or math.isinf(eps):
+    if tv == 1.0 or math.isinf(epsilon):
         return 1.0
 
     def formula() -> arb:
         apart = -(runs * (-real(tv)).log1p()).expm1()
-        return real(delta) + (1 + real(eps).exp()) * apart
+        return real(delta) + (1 + real(epsilon).exp()) * apart
 
     return min(1.0, arb_upper(formula))
 
 
 @vectorized
-def winf_pure_eps(eps: float, winf: float, laplace_scale: float) -> float:
-    """Pure epsilon of a draw near an eps-private one, plus Laplace noise.
+def winf_pure_eps(epsilon: float, winf: float, laplace_scale: float) -> float:
+    """Pure epsilon of a draw near an epsilon-private one, plus Laplace noise.
 
-    eps + 2 winf / scale, rounded up, where the draw is within W_inf <= winf (l1) of the private
+    epsilon + 2 winf / scale, rounded up, where the draw is within W_inf <= winf (l1) of the private
     distribution.
 
     Parameters
     ----------
-    eps : float, nats
+    epsilon : float, nats
         At least 0.
     winf : float
         At least 0, in the units of the parameters.
@@ -141,11 +141,11 @@ def winf_pure_eps(eps: float, winf: float, laplace_scale: float) -> float:
     ----------
     Lin, Ma, Wang, Redberg and Bu (2024); theory T20.
     """
-    check_nonnegative(eps=eps, winf=winf)
+    check_nonnegative(epsilon=epsilon, winf=winf)
     check_positive(laplace_scale=laplace_scale)
-    if math.isinf(eps) or math.isinf(winf):
+    if math.isinf(epsilon) or math.isinf(winf):
         return math.inf
-    return arb_upper(lambda: real(eps) + 2 * real(winf) / real(laplace_scale))
+    return arb_upper(lambda: real(epsilon) + 2 * real(winf) / real(laplace_scale))
 
 
 @vectorized

@@ -61,14 +61,14 @@ MAX_SEARCHED_ALPHA = 1e15
 
 
 @vectorized
-def beta_pair_delta(eps: float, r: float, alpha: float, beta: float | None = None) -> float:
-    """Delta of one Dirichlet draw under substitution: I_u(a, a+r) - e^eps I_u(a+r, a).
+def beta_pair_delta(epsilon: float, r: float, alpha: float, beta: float | None = None) -> float:
+    """Delta of one Dirichlet draw under substitution: I_u(a, a+r) - e^epsilon I_u(a+r, a).
 
-    Here u = 1 / (1 + e^(eps/r)); exact, so no smaller value is true of the mechanism.
+    Here u = 1 / (1 + e^(epsilon/r)); exact, so no smaller value is true of the mechanism.
 
     Parameters
     ----------
-    eps : float, nats
+    epsilon : float, nats
         At least 0.
     r : float
         Power of the counts, > 0; 1 is the posterior itself.
@@ -91,19 +91,19 @@ def beta_pair_delta(eps: float, r: float, alpha: float, beta: float | None = Non
     ----------
     Theory T9; corrects Ponnoprat (2023), Theorem 1.
     """
-    check_nonnegative(eps=eps)
+    check_nonnegative(epsilon=epsilon)
     b = alpha if beta is None else beta
     check_positive(r=r, alpha=alpha, beta=b)
-    if math.isinf(eps):
+    if math.isinf(epsilon):
         return 0.0
-    one = _beta_delta_one_way(eps, r, alpha, b)
-    return _clip_to_unit(one if b == alpha else max(one, _beta_delta_one_way(eps, r, b, alpha)))
+    one = _beta_delta_one_way(epsilon, r, alpha, b)
+    return _clip_to_unit(one if b == alpha else max(one, _beta_delta_one_way(epsilon, r, b, alpha)))
 
 
-def beta_pair_delta_fast(eps: float, r: float, alpha: float) -> float:
+def beta_pair_delta_fast(epsilon: float, r: float, alpha: float) -> float:
     """Delta of a Beta pair by its series: a little above `beta_pair_delta`, and faster."""
-    found = beta_series_delta(eps, r, alpha, alpha)
-    return _clip_to_unit(found) if math.isfinite(found) else beta_pair_delta(eps, r, alpha)
+    found = beta_series_delta(epsilon, r, alpha, alpha)
+    return _clip_to_unit(found) if math.isfinite(found) else beta_pair_delta(epsilon, r, alpha)
 
 
 @vectorized
@@ -135,16 +135,16 @@ def beta_pair_eps(delta: float, r: float, alpha: float, beta: float | None = Non
     check_positive(r=r, alpha=alpha)
     if beta_pair_delta(0.0, r, alpha, beta) <= delta:
         return 0.0
-    return least_argument(lambda eps: beta_pair_delta(eps, r, alpha, beta), delta, float(r))
+    return least_argument(lambda epsilon: beta_pair_delta(epsilon, r, alpha, beta), delta, float(r))
 
 
 @vectorized
-def beta_pair_alpha(eps: float, delta: float, r: float) -> float:
-    """Least prior parameter that makes one Dirichlet draw (eps, delta)-private, rounded up.
+def beta_pair_alpha(epsilon: float, delta: float, r: float) -> float:
+    """Least prior parameter that makes one Dirichlet draw (epsilon, delta)-private, rounded up.
 
     Parameters
     ----------
-    eps : float, nats
+    epsilon : float, nats
         At least 0.
     delta : float
         In (0, 1).
@@ -165,7 +165,7 @@ def beta_pair_alpha(eps: float, delta: float, r: float) -> float:
     ----------
     Theory T12.
     """
-    check_nonnegative(eps=eps)
+    check_nonnegative(epsilon=epsilon)
     check_open_unit(delta=delta)
     check_positive(r=r)
 
@@ -173,10 +173,10 @@ def beta_pair_alpha(eps: float, delta: float, r: float) -> float:
         if alpha > MAX_SEARCHED_ALPHA:
             raise DomainError(
                 "no prior parameter up to 1e15 meets this budget",
-                got=f"epsilon={eps}, delta={delta}, r={r}",
+                got=f"epsilon={epsilon}, delta={delta}, r={r}",
                 do="take a smaller power r, or a larger budget",
             )
-        return beta_pair_delta(eps, r, alpha)
+        return beta_pair_delta(epsilon, r, alpha)
 
     return least_argument(curve, delta, 1.0)
 
@@ -220,26 +220,28 @@ def beta_pair_rdp(order: float, r: float, alpha: float, beta: float | None = Non
     return max(one, arb_upper(lambda: _beta_renyi_ball(real(order), real(r), real(b), real(alpha))))
 
 
-def beta_pair_delta_one_way(eps: float, r: float, a: float, b: float) -> float:
+def beta_pair_delta_one_way(epsilon: float, r: float, a: float, b: float) -> float:
     """Delta of Beta(a + r, b) against Beta(a, b + r) alone, in [0, 1], rounded up."""
-    return _clip_to_unit(_beta_delta_one_way(eps, r, a, b))
+    return _clip_to_unit(_beta_delta_one_way(epsilon, r, a, b))
 
 
 @lru_cache(maxsize=4096)
-def _beta_delta_one_way(eps: float, r: float, a: float, b: float) -> float:
+def _beta_delta_one_way(epsilon: float, r: float, a: float, b: float) -> float:
     """Delta of Beta(a + r, b) against Beta(a, b + r), rounded up, in bounded time."""
-    if max(a, b) >= MAX_QUICK_BETA_ALPHA and all(map(is_double, (eps, r, a, b))):
-        found = beta_series_delta(eps, r, a, b)
+    if max(a, b) >= MAX_QUICK_BETA_ALPHA and all(map(is_double, (epsilon, r, a, b))):
+        found = beta_series_delta(epsilon, r, a, b)
         if math.isfinite(found):
             return found
     if max(a, b) <= MAX_BALL_ALPHA or (a == b and a <= MAX_SERIES_ALPHA):
-        return arb_upper(lambda: _beta_delta_ball(real(eps), real(r), real(a), real(b)))
+        return arb_upper(lambda: _beta_delta_ball(real(epsilon), real(r), real(a), real(b)))
     # Larger parameters are dominated by smaller ones (T9).
     least = min(a, b)
     known = min(float_down(least), MAX_SERIES_ALPHA)
     return min(
-        beta_pair_delta(eps, r, known),
-        delta_from_divergences(lambda order: beta_pair_rdp(order, r, least), 1.0 + least / r, eps),
+        beta_pair_delta(epsilon, r, known),
+        delta_from_divergences(
+            lambda order: beta_pair_rdp(order, r, least), 1.0 + least / r, epsilon
+        ),
     )
 
 
@@ -247,11 +249,11 @@ def _clip_to_unit(value: float) -> float:
     return min(1.0, max(0.0, value))
 
 
-def _beta_delta_ball(eps: arb, r: arb, a: arb, b: arb) -> arb:
+def _beta_delta_ball(epsilon: arb, r: arb, a: arb, b: arb) -> arb:
     """Delta of Beta(a + r, b) against Beta(a, b + r)."""
     shift = a.lgamma() + (b + r).lgamma() - (a + r).lgamma() - b.lgamma()
-    u = 1 / (1 + ((eps - shift) / r).exp())
-    return _lower_beta_ball(u, b, a + r) - eps.exp() * _lower_beta_ball(u, b + r, a)
+    u = 1 / (1 + ((epsilon - shift) / r).exp())
+    return _lower_beta_ball(u, b, a + r) - epsilon.exp() * _lower_beta_ball(u, b + r, a)
 
 
 def _lower_beta_ball(u: arb, a: arb, b: arb) -> arb:
@@ -279,16 +281,16 @@ DIRECTIONS = ("more_first", "more_second")
 
 
 @vectorized
-def gamma_pair_delta(eps: float, r: float, alpha: float, direction: str = "both") -> float:
+def gamma_pair_delta(epsilon: float, r: float, alpha: float, direction: str = "both") -> float:
     """Delta of one Dirichlet draw under addition or removal, rounded up.
 
-    With k = ln G(alpha + r) - ln G(alpha): "more_first" is Q(alpha + r, g) - e^eps Q(alpha, g) at
-    g = exp((eps + k) / r), "more_second" is P(alpha, g) - e^eps P(alpha + r, g) at
-    g = exp((k - eps) / r).
+    With k = ln G(alpha + r) - ln G(alpha): "more_first" is Q(alpha + r, g) - e^epsilon Q(alpha, g)
+    at g = exp((epsilon + k) / r), "more_second" is P(alpha, g) - e^epsilon P(alpha + r, g) at
+    g = exp((k - epsilon) / r).
 
     Parameters
     ----------
-    eps : float, nats
+    epsilon : float, nats
         At least 0.
     r : float
         Power of the counts, > 0.
@@ -311,54 +313,54 @@ def gamma_pair_delta(eps: float, r: float, alpha: float, direction: str = "both"
     ----------
     Theory T10.
     """
-    check_nonnegative(eps=eps)
+    check_nonnegative(epsilon=epsilon)
     check_positive(r=r, alpha=alpha)
     if _check_direction(direction) == "both":
-        return max(gamma_pair_delta(eps, r, alpha, d) for d in DIRECTIONS)
-    if math.isinf(eps):
+        return max(gamma_pair_delta(epsilon, r, alpha, d) for d in DIRECTIONS)
+    if math.isinf(epsilon):
         return 0.0
-    return _clip_to_unit(_gamma_delta_one_way(eps, r, alpha, direction))
+    return _clip_to_unit(_gamma_delta_one_way(epsilon, r, alpha, direction))
 
 
-def gamma_pair_delta_fast(eps: float, r: float, alpha: float, direction: str) -> float:
+def gamma_pair_delta_fast(epsilon: float, r: float, alpha: float, direction: str) -> float:
     """Delta of a Gamma pair by its series: a little above `gamma_pair_delta`, and faster."""
-    found = gamma_series_delta(eps, r, alpha, first=direction == "more_first")
+    found = gamma_series_delta(epsilon, r, alpha, first=direction == "more_first")
     if math.isfinite(found):
         return min(1.0, found)
-    return _gamma_delta_few_digits(eps, r, alpha, direction)
+    return _gamma_delta_few_digits(epsilon, r, alpha, direction)
 
 
 @lru_cache(maxsize=8192)
-def _gamma_delta_few_digits(eps: float, r: float, alpha: float, direction: str) -> float:
+def _gamma_delta_few_digits(epsilon: float, r: float, alpha: float, direction: str) -> float:
     if alpha > MAX_SERIES_ALPHA:
-        return float(gamma_pair_delta(eps, r, alpha, direction))
-    return _clip_to_unit(_gamma_delta_by_balls(eps, r, alpha, direction, enough=40))
+        return float(gamma_pair_delta(epsilon, r, alpha, direction))
+    return _clip_to_unit(_gamma_delta_by_balls(epsilon, r, alpha, direction, enough=40))
 
 
-def _gamma_delta_one_way(eps: float, r: float, alpha: float, direction: str) -> float:
+def _gamma_delta_one_way(epsilon: float, r: float, alpha: float, direction: str) -> float:
     """Delta in one direction, rounded up, in bounded time."""
-    if alpha >= MAX_QUICK_GAMMA_ALPHA and all(map(is_double, (eps, r, alpha))):
-        found = gamma_series_delta(eps, r, alpha, first=direction == "more_first")
+    if alpha >= MAX_QUICK_GAMMA_ALPHA and all(map(is_double, (epsilon, r, alpha))):
+        found = gamma_series_delta(epsilon, r, alpha, first=direction == "more_first")
         if math.isfinite(found):
             return found
     if alpha <= MAX_SERIES_ALPHA:
-        return _gamma_delta_by_balls(eps, r, alpha, direction)
+        return _gamma_delta_by_balls(epsilon, r, alpha, direction)
 
     # Larger parameters are dominated by smaller ones: add one Gamma variable to both sides.
     def divergence(order: float) -> float:
         return float(gamma_pair_rdp(order, r, alpha, direction))
 
     return min(
-        gamma_pair_delta(eps, r, MAX_SERIES_ALPHA, direction),
-        delta_from_divergences(divergence, 1.0 + alpha / r, eps),
+        gamma_pair_delta(epsilon, r, MAX_SERIES_ALPHA, direction),
+        delta_from_divergences(divergence, 1.0 + alpha / r, epsilon),
     )
 
 
 def _gamma_delta_by_balls(
-    eps: float, r: float, alpha: float, direction: str, enough: int = DOUBLE_BITS
+    epsilon: float, r: float, alpha: float, direction: str, enough: int = DOUBLE_BITS
 ) -> float:
     formula = _gamma_more_first if direction == "more_first" else _gamma_more_second
-    return arb_upper(lambda: formula(real(eps), real(r), real(alpha)), enough)
+    return arb_upper(lambda: formula(real(epsilon), real(r), real(alpha)), enough)
 
 
 def lower_gamma(x: arb, a: arb) -> arb:
@@ -405,7 +407,9 @@ def gamma_pair_eps(delta: float, r: float, alpha: float, direction: str = "both"
     check_positive(r=r, alpha=alpha)
     if gamma_pair_delta(0.0, r, alpha, direction) <= delta:
         return 0.0
-    return least_argument(lambda eps: gamma_pair_delta(eps, r, alpha, direction), delta, float(r))
+    return least_argument(
+        lambda epsilon: gamma_pair_delta(epsilon, r, alpha, direction), delta, float(r)
+    )
 
 
 @vectorized
@@ -455,16 +459,16 @@ def _is_renyi_infinite(order: float, r: float, alpha: float) -> bool:
     return (Fraction(order) - 1) * Fraction(r) >= Fraction(alpha)
 
 
-def _gamma_more_first(eps: arb, r: arb, alpha: arb) -> arb:
+def _gamma_more_first(epsilon: arb, r: arb, alpha: arb) -> arb:
     shift = (alpha + r).lgamma() - alpha.lgamma()
-    g = ((eps + shift) / r).exp()
-    return g.gamma_upper(alpha + r, 1) - eps.exp() * g.gamma_upper(alpha, 1)
+    g = ((epsilon + shift) / r).exp()
+    return g.gamma_upper(alpha + r, 1) - epsilon.exp() * g.gamma_upper(alpha, 1)
 
 
-def _gamma_more_second(eps: arb, r: arb, alpha: arb) -> arb:
+def _gamma_more_second(epsilon: arb, r: arb, alpha: arb) -> arb:
     shift = (alpha + r).lgamma() - alpha.lgamma()
-    g = ((shift - eps) / r).exp()
-    return lower_gamma(g, alpha) - eps.exp() * lower_gamma(g, alpha + r)
+    g = ((shift - epsilon) / r).exp()
+    return lower_gamma(g, alpha) - epsilon.exp() * lower_gamma(g, alpha + r)
 
 
 def _gamma_renyi_ball(order: arb, r: arb, alpha: arb, *, first: bool) -> arb:
@@ -489,14 +493,14 @@ FACTOR_BITS = 45
 """Correct bits of the factor in front of a series."""
 
 
-def beta_series_delta(eps: float, r: float, a: float, b: float) -> float:
+def beta_series_delta(epsilon: float, r: float, a: float, b: float) -> float:
     """Delta of Beta(a + r, b) against Beta(a, b + r), rounded up; inf if the sum is too long."""
 
     def threshold() -> arb:
         shift = (
             _log_gamma_ball(a) + _log_gamma_ball(b, r) - _log_gamma_ball(a, r) - _log_gamma_ball(b)
         )
-        return 1 / (1 + ((real(eps) - shift) / real(r)).exp())
+        return 1 / (1 + ((real(epsilon) - shift) / real(r)).exp())
 
     def factor() -> arb:
         u, big = threshold(), real(a) + real(r)
@@ -513,7 +517,7 @@ def beta_series_delta(eps: float, r: float, a: float, b: float) -> float:
     return _factor_times_sum(factor, _sum_upward(ratios, u, r, b))
 
 
-def gamma_series_delta(eps: float, r: float, alpha: float, *, first: bool) -> float:
+def gamma_series_delta(epsilon: float, r: float, alpha: float, *, first: bool) -> float:
     """Delta of Gamma(alpha + r) against Gamma(alpha) (`first`), or of the reverse, rounded up.
 
     It is inf if the sum is too long, or not long enough for a small alpha.
@@ -522,7 +526,7 @@ def gamma_series_delta(eps: float, r: float, alpha: float, *, first: bool) -> fl
 
     def threshold() -> arb:
         return (
-            (_log_gamma_ball(alpha, r) - _log_gamma_ball(alpha) + sign * real(eps)) / real(r)
+            (_log_gamma_ball(alpha, r) - _log_gamma_ball(alpha) + sign * real(epsilon)) / real(r)
         ).exp()
 
     def factor() -> arb:

@@ -6,7 +6,7 @@ ratio (Durfee and Rogers 2019, Definition 3.1; Dimitrakakis et al. 2017, Theorem
 
 The sum of T3, for N draws of range R, is evaluated in logarithms with a proved error margin. At
 threshold l the two-point distribution of T2 is taken where the sum over i <= l is largest in t:
-with s = ((N-l) R - eps) / (N+1) this is t = R - s, and the gain of the term i = l - k is
+with s = ((N-l) R - epsilon) / (N+1) this is t = R - s, and the gain of the term i = l - k is
 1 - e^(-s-kR) = (1 - e^-s) + e^-s (1 - e^-kR), two positive parts that never cancel. So
   a_i = C(N, i) p^(N-i) (1-p)^i,  p = (1 - e^-s) / (1 - e^-R),  1-p = e^-s (1 - e^-t) / (1 - e^-R),
   delta_l = sum_k a_(l-k) [(1 - e^-s) + e^-s (1 - e^-kR)],  delta = max_l delta_l over s > 0
@@ -104,16 +104,16 @@ def br_zcdp_tight(R: float) -> float:
 
 
 @vectorized
-def br_delta(eps: float, n_draws: int, R: float) -> float:
+def br_delta(epsilon: float, n_draws: int, R: float) -> float:
     """Exact worst-case delta of N draws from one posterior with range R (T3), rounded up.
 
-    delta_N(eps) = max_l sum_i C(N, i) p^(N-i) (1-p)^i (1 - e^(eps - N t + i R))_+, where
-    t = clip((eps + (l+1) R) / (N+1), 0, R), l = 0..N, and p = q e^t, q = (e^(R-t)-1) / (e^R-1).
+    delta_N(epsilon) = max_l sum_i C(N, i) p^(N-i) (1-p)^i (1 - e^(epsilon - N t + i R))_+, where
+    t = clip((epsilon + (l+1) R) / (N+1), 0, R), l = 0..N, and p = q e^t, q = (e^(R-t)-1) / (e^R-1).
     Beyond `MAX_EXACT_DRAWS` draws the zCDP bound N min(R^2/8, tight) replaces it.
 
     Parameters
     ----------
-    eps : float, nats
+    epsilon : float, nats
     n_draws : int
         Draws fixed in advance (not chosen adaptively).
     R : float, nats
@@ -121,25 +121,25 @@ def br_delta(eps: float, n_draws: int, R: float) -> float:
     Returns
     -------
     float
-        In [0, 1]. The margin added is below 1e-8 of the result, and 1e-11 for N <= 10, unless eps
-        comes within a millionth of N R.
+        In [0, 1]. The margin added is below 1e-8 of the result, and 1e-11 for N <= 10, unless
+        epsilon comes within a millionth of N R.
 
     Raises
     ------
     DomainError
-        eps or R is negative, or n_draws is not a whole number >= 1.
+        epsilon or R is negative, or n_draws is not a whole number >= 1.
 
     References
     ----------
     Dong, Durfee and Rogers (2020), non-adaptive homogeneous composition; theory T3.
     """
     n, R = _check_draws(n_draws), _check_range(R)
-    check_nonnegative(epsilon=eps)
-    if math.isinf(eps) or (math.isfinite(R) and Fraction(eps) >= n * Fraction(R)):
+    check_nonnegative(epsilon=epsilon)
+    if math.isinf(epsilon) or (math.isfinite(R) and Fraction(epsilon) >= n * Fraction(R)):
         return 0.0
     if math.isinf(R):
         return 1.0
-    return _cached_delta(float_down(eps), n, R)
+    return _cached_delta(float_down(epsilon), n, R)
 
 
 @vectorized
@@ -175,12 +175,12 @@ def br_eps(delta: float, n_draws: int, R: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _cached_delta(eps: float, n: int, R: float) -> float:
+def _cached_delta(epsilon: float, n: int, R: float) -> float:
     if R > LARGEST_RANGE:
-        return pure_to_delta(times_up(n, R), eps)
+        return pure_to_delta(times_up(n, R), epsilon)
     if n > MAX_EXACT_DRAWS:
-        return zcdp_to_delta(times_up(n, br_zcdp_tight(R)), eps)
-    return worst_threshold_delta(eps, n, R)
+        return zcdp_to_delta(times_up(n, br_zcdp_tight(R)), epsilon)
+    return worst_threshold_delta(epsilon, n, R)
 
 
 @lru_cache(maxsize=4096)
@@ -188,7 +188,7 @@ def _cached_eps(delta: float, n: int, R: float, pure: float) -> float:
     high = min(pure, zcdp_to_eps(times_up(n, br_zcdp_tight(R)), delta))
     if n > MAX_EXACT_DRAWS:
         return high
-    return least_epsilon(lambda eps: br_delta(eps, n, R), delta, high)
+    return least_epsilon(lambda epsilon: br_delta(epsilon, n, R), delta, high)
 
 
 def _check_draws(n_draws: int) -> int:
@@ -224,14 +224,14 @@ class _Thresholds:
     choose: np.ndarray  # ln C(N, i)
 
 
-def worst_threshold_delta(eps: float, n: int, R: float) -> float:
-    """Largest delta over all thresholds, rounded up; 0 <= eps < n R, and R is finite and > 0.
+def worst_threshold_delta(epsilon: float, n: int, R: float) -> float:
+    """Largest delta over all thresholds, rounded up; 0 <= epsilon < n R, and R is finite and > 0.
 
     Dong, Durfee and Rogers (2020); theory T3.
     """
     if R < 1e-140:  # s may underflow; TV <= N tanh(R/4) decides (T2)
         return min(1.0, n * R / 4.0 * (1.0 + 4.0 * MACHINE_EPSILON) + UNDERFLOW_MARGIN)
-    rows = _thresholds(eps, n, R)
+    rows = _thresholds(epsilon, n, R)
     bound = _geometric_bounds(rows)
     order = np.argsort(-bound)
     best = float(_threshold_sums(rows, order[:THRESHOLDS_FIRST]).max())
@@ -246,12 +246,13 @@ def worst_threshold_delta(eps: float, n: int, R: float) -> float:
     return min(1.0, best * (1.0 + 16.0 * MACHINE_EPSILON * size) + UNDERFLOW_MARGIN)
 
 
-def _thresholds(eps: float, n: int, R: float) -> _Thresholds:
-    # With eps lowered a little, every s below is the exact optimum of some eps' <= eps despite
-    # the rounding of s, and delta_l does not grow with eps: the bound stays above the truth.
-    eps -= 4.0 * MACHINE_EPSILON * (eps + n * R)
+def _thresholds(epsilon: float, n: int, R: float) -> _Thresholds:
+    # With epsilon lowered a little, every s below is the exact optimum of some epsilon' <= epsilon
+    # despite the rounding of s, and delta_l does not grow with epsilon: the bound stays above the
+    # truth.
+    epsilon -= 4.0 * MACHINE_EPSILON * (epsilon + n * R)
     level = np.arange(n + 1, dtype=float)
-    s = ((n - level) * R - eps) / (n + 1.0)
+    s = ((n - level) * R - epsilon) / (n + 1.0)
     level, s = level[s > 0.0], s[s > 0.0]
     t = R - s
     log_top, log_whole = np.log(-np.expm1(-s)), math.log(-math.expm1(-R))

@@ -72,12 +72,12 @@ def gamma_rate_rdp(order: float, shape: float, rate1: float, rate2: float) -> fl
 
 
 @vectorized
-def gamma_rate_delta(eps: float, shape: float, rate1: float, rate2: float) -> float:
+def gamma_rate_delta(epsilon: float, shape: float, rate1: float, rate2: float) -> float:
     """Delta of P = Gamma(shape, rate1) against Gamma(shape, rate2), rounded up.
 
     Parameters
     ----------
-    eps : float, nats
+    epsilon : float, nats
         At least 0.
     shape, rate1, rate2 : float
         > 0.
@@ -96,17 +96,17 @@ def gamma_rate_delta(eps: float, shape: float, rate1: float, rate2: float) -> fl
     ----------
     Theory T13: the most powerful test is a threshold.
     """
-    check_nonnegative(eps=eps)
+    check_nonnegative(epsilon=epsilon)
     check_positive(shape=shape, rate1=rate1, rate2=rate2)
-    if rate1 == rate2 or math.isinf(eps):
+    if rate1 == rate2 or math.isinf(epsilon):
         return 0.0
 
     def formula() -> arb:
         one, two, a = real(rate1), real(rate2), real(shape)
-        at = (a * (one / two).log() - real(eps)) / (one - two)
-        if at <= 0:  # rate1 > rate2 and the loss never reaches eps
+        at = (a * (one / two).log() - real(epsilon)) / (one - two)
+        if at <= 0:  # rate1 > rate2 and the loss never reaches epsilon
             return arb(0)
-        e = real(eps).exp()
+        e = real(epsilon).exp()
         if rate1 > rate2:
             return lower_gamma(one * at, a) - e * lower_gamma(two * at, a)
         return (one * at).gamma_upper(a, 1) - e * (two * at).gamma_upper(a, 1)

@@ -160,14 +160,14 @@ def ponnoprat_rdp(order: float, r: float, d2sq: float, dinf: float) -> float:
 
 
 @vectorized
-def ponnoprat_r(order: float, eps: float, d2sq: float, dinf: float) -> float:
-    """Largest r at which `ponnoprat_rdp` is at most eps, rounded down.
+def ponnoprat_r(order: float, epsilon: float, d2sq: float, dinf: float) -> float:
+    """Largest r at which `ponnoprat_rdp` is at most epsilon, rounded down.
 
     Parameters
     ----------
     order : float
         At least 1.
-    eps : float, nats
+    epsilon : float, nats
         > 0.
     d2sq, dinf : float
         As in `ponnoprat_rdp`.
@@ -182,10 +182,10 @@ def ponnoprat_r(order: float, eps: float, d2sq: float, dinf: float) -> float:
     Ponnoprat (2023), Algorithm 1.
     """
     check_renyi_order(order)
-    check_positive(eps=eps, d2sq=d2sq, dinf=dinf)
+    check_positive(epsilon=epsilon, d2sq=d2sq, dinf=dinf)
     # The divergence grows with r: its reciprocal's least argument is the largest r.
     inverse = least_argument(
-        lambda q: min(1.0, 0.5 * ponnoprat_rdp(order, 1.0 / q, d2sq, dinf) / eps), 0.5, 1.0
+        lambda q: min(1.0, 0.5 * ponnoprat_rdp(order, 1.0 / q, d2sq, dinf) / epsilon), 0.5, 1.0
     )
     return math.nextafter(1.0 / inverse, 0.0)
 
@@ -274,15 +274,16 @@ MAX_QUADRATURE_POINTS = 4000
 
 
 @vectorized
-def beta_pair_delta_two_draws(eps: float, r: float, alpha: float) -> float:
+def beta_pair_delta_two_draws(epsilon: float, r: float, alpha: float) -> float:
     """Delta of two independent Dirichlet draws under substitution, rounded up.
 
-    The mean of `beta_pair_delta` at eps - L over the loss L of one draw, by rigorous quadrature;
-    where that would take long, `Guarantee.delta` of two planned draws gives a larger bound.
+    The mean of `beta_pair_delta` at epsilon - L over the loss L of one draw, by rigorous
+    quadrature; where that would take long, `Guarantee.delta` of two planned draws gives a larger
+    bound.
 
     Parameters
     ----------
-    eps : float, nats
+    epsilon : float, nats
         At least 0.
     r, alpha : float
         As in `beta_pair_delta`.
@@ -301,19 +302,19 @@ def beta_pair_delta_two_draws(eps: float, r: float, alpha: float) -> float:
     ----------
     Theory T9; Johansson (2018) for the quadrature.
     """
-    check_nonnegative(eps=eps)
+    check_nonnegative(epsilon=epsilon)
     check_positive(r=r, alpha=alpha)
-    if math.isinf(eps):
+    if math.isinf(epsilon):
         return 0.0
     for bits in (80, 160) if alpha <= MAX_QUADRATURE_ALPHA else ():
         with ctx.workprec(bits):
-            found = _two_draw_integral(real(eps), real(r), real(alpha))
+            found = _two_draw_integral(real(epsilon), real(r), real(alpha))
         if found.is_finite() and found.rel_accuracy_bits() >= 34:
             return min(1.0, max(0.0, ball_upper(found)))
-    return (2 * Guarantee.dirichlet_of(r, alpha)).delta(eps)
+    return (2 * Guarantee.dirichlet_of(r, alpha)).delta(epsilon)
 
 
-def _two_draw_integral(eps: arb, r: arb, alpha: arb) -> arb:
+def _two_draw_integral(epsilon: arb, r: arb, alpha: arb) -> arb:
     """Integrate over t = logit(Y): analytic where |Im t| < pi, so Arb's quadrature is rigorous."""
     norm = (alpha + r).lgamma() + alpha.lgamma() - (2 * alpha + r).lgamma()
 
@@ -321,11 +322,13 @@ def _two_draw_integral(eps: arb, r: arb, alpha: arb) -> arb:
         if not float(t.imag.abs_upper()) < 3.0:
             return acb("nan")
         density = ((alpha + r) * _log_sigmoid(t) + alpha * _log_sigmoid(-t) - norm).exp()
-        at = t - eps / r
+        at = t - epsilon / r
         beyond = _beta_cdf_at_logit(at, alpha, alpha + r)
-        return density * (beyond - (eps - r * t).exp() * _beta_cdf_at_logit(at, alpha + r, alpha))
+        return density * (
+            beyond - (epsilon - r * t).exp() * _beta_cdf_at_logit(at, alpha + r, alpha)
+        )
 
-    end = 20.0 + 40.0 / float(alpha.mid()) + abs(float((eps / r).mid()))
+    end = 20.0 + 40.0 / float(alpha.mid()) + abs(float((epsilon / r).mid()))
     edge = 1 / (1 + arb(end).exp())
     # Beyond the interval delta is at most 1, and there is next to no mass.
     left_out = edge.beta_lower(alpha + r, alpha, 1) + edge.beta_lower(alpha, alpha + r, 1)

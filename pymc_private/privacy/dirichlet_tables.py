@@ -6,10 +6,10 @@ in each, and N draws cost N m. Under a Renyi budget each family has an equal sha
 alpha follows from r; r is chosen by the expected divergence at a public profile.
 
 A quick estimate of the joint curve guides the search:
-delta(eps) = E (1 - e^(eps - L))+ = 1/(2 pi i) int M(t) e^(-t eps) / (t (t+1)) dt along Re t = c > 0
-with M the moment generating function of the total loss L, which for Beta and Gamma pairs (T9, T10)
-is a ratio of Gamma functions. No privacy number comes from the estimate: the proved curve is
-evaluated at what the search finds.
+delta(epsilon) = E (1 - e^(epsilon - L))+ = 1/(2 pi i) int M(t) e^(-t epsilon) / (t (t+1)) dt along
+Re t = c > 0 with M the moment generating function of the total loss L, which for Beta and Gamma
+pairs (T9, T10) is a ratio of Gamma functions. No privacy number comes from the estimate: the proved
+curve is evaluated at what the search finds.
 """
 
 from __future__ import annotations
@@ -488,31 +488,33 @@ CONTOUR = np.linspace(0.0, 6.0, 160)
 
 
 def estimate_delta(
-    eps: float, r: float, alpha: float, count: int, neighbors: str, beta: float | None = None
+    epsilon: float, r: float, alpha: float, count: int, neighbors: str, beta: float | None = None
 ) -> float:
-    """Estimate of delta at `eps` of `count` draws together: to a few digits, on either side."""
+    """Estimate of delta at `epsilon` of `count` draws together: to a few digits, on either side."""
     if neighbors != ADD_REMOVE:
         b = alpha if beta is None else beta
         return max(
-            _contour_integral(eps, count, y / r, _beta_log_moment(r, x, y))
+            _contour_integral(epsilon, count, y / r, _beta_log_moment(r, x, y))
             for x, y in {(alpha, b), (b, alpha)}
         )
-    first = _contour_integral(eps, count, math.inf, lambda t: _gamma_log_moment(t, r, alpha))
+    first = _contour_integral(epsilon, count, math.inf, lambda t: _gamma_log_moment(t, r, alpha))
     return max(
         first,
-        _contour_integral(eps, count, alpha / r, lambda t: _gamma_log_moment(-1.0 - t, r, alpha)),
+        _contour_integral(
+            epsilon, count, alpha / r, lambda t: _gamma_log_moment(-1.0 - t, r, alpha)
+        ),
     )
 
 
-def estimate_alpha(eps: float, delta: float, r: float, count: int, neighbors: str) -> float:
-    """Estimate of the least prior parameter at which `count` draws together are (eps, delta)."""
+def estimate_alpha(epsilon: float, delta: float, r: float, count: int, neighbors: str) -> float:
+    """Estimate of the least prior parameter at which `count` draws are (epsilon, delta)-private."""
 
     def excess(log_alpha: float) -> float:
-        found = estimate_delta(eps, r, math.exp(log_alpha), count, neighbors)
+        found = estimate_delta(epsilon, r, math.exp(log_alpha), count, neighbors)
         return math.log(max(found, 1e-300)) - math.log(delta)
 
     # A Gaussian of the same variance is close where alpha is large: count r^2 2 / alpha = mu^2.
-    mu = eps / math.sqrt(2.0 * math.log(1.25 / delta) + 2.0 * eps)
+    mu = epsilon / math.sqrt(2.0 * math.log(1.25 / delta) + 2.0 * epsilon)
     high = low = math.log(max(2.0 * count * r**2 / mu**2, 1e-3 * r))
     while excess(high) > 0.0:
         low, high = high, high + 0.7
@@ -544,12 +546,12 @@ def _gamma_log_moment(t: np.ndarray, r: float, a: float) -> np.ndarray:
     return np.asarray(special.loggamma(a + r + r * t) - special.loggamma(a + r) - t * shift)
 
 
-def _contour_integral(eps: float, count: int, last: float, log_moment: LogMoment) -> float:
+def _contour_integral(epsilon: float, count: int, last: float, log_moment: LogMoment) -> float:
     """Integral along the path through the saddle point."""
 
     def height(c: float) -> float:
         t = np.array(c + 0j)
-        return float(count * log_moment(t).real - c * eps - math.log(c) - math.log1p(c))
+        return float(count * log_moment(t).real - c * epsilon - math.log(c) - math.log1p(c))
 
     interval = (-12.0, math.log(last) - 1e-9 if math.isfinite(last) else 12.0)
     found = scipy.optimize.minimize_scalar(
@@ -560,5 +562,5 @@ def _contour_integral(eps: float, count: int, last: float, log_moment: LogMoment
     curvature = (height(c + step) + height(c - step) - 2.0 * height(c)) / step**2
     w = 1.0 / math.sqrt(max(curvature, 1e-12))
     t = c + 1j * w * np.sinh(CONTOUR)
-    integrand = np.exp(count * log_moment(t) - t * eps - np.log(t) - np.log1p(t)).real
+    integrand = np.exp(count * log_moment(t) - t * epsilon - np.log(t) - np.log1p(t)).real
     return float(np.trapezoid(integrand * w * np.cosh(CONTOUR), CONTOUR) / math.pi)

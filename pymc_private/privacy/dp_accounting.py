@@ -101,7 +101,7 @@ def to_event(guarantee: Guarantee) -> Any:
         raise ImportError("events need dp-accounting: pip install 'pymc-private[pld]'") from error
     parts = [
         library.SelfComposedDpEvent(_dp_event(library, event), event.count)
-        for event in guarantee.atoms
+        for event in guarantee.events
     ]
     return library.ComposedDpEvent(parts)
 

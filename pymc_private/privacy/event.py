@@ -238,7 +238,7 @@ class PrivacyEvent:
         return replace(self, value=value, mu=mu)
 
     def _approximate_group(self, k: int, value: Fraction | float) -> PrivacyEvent:
-        """Epsilon k epsilon = `value`, and delta (1 + e^eps + ... + e^((k-1) eps))."""
+        """Epsilon k epsilon = `value`, and delta (1 + e^epsilon + ... + e^((k-1) epsilon))."""
         ratio, least = math.inf, float_down(self.value)
         if value < 700:  # each bound is safe; the first is the sharp one where epsilon is tiny
             ratio = float_up(Fraction(k)) * math.exp(float_up((k - 1) * Fraction(self.value)))

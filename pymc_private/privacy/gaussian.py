@@ -26,12 +26,14 @@ LOG_NDTR_ERROR = 4e-15
 
 
 @vectorized
-def gdp_delta(eps: float, mu: float) -> float:
-    """Delta at `eps` of mu-GDP: Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2), rounded up.
+def gdp_delta(epsilon: float, mu: float) -> float:
+    """Delta at `epsilon` of mu-GDP, rounded up.
+
+    Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2).
 
     Parameters
     ----------
-    eps : float, nats
+    epsilon : float, nats
     mu : float
 
     Returns
@@ -42,26 +44,26 @@ def gdp_delta(eps: float, mu: float) -> float:
     Raises
     ------
     DomainError
-        eps or mu is negative or not a number.
+        epsilon or mu is negative or not a number.
 
     References
     ----------
     Balle and Wang (2018), Theorem 8; Dong, Roth and Su (2022), Corollary 2.13; theory T4.
     """
     check_nonnegative(mu=mu)
-    check_nonnegative(epsilon=eps)
-    if mu == 0.0 or math.isinf(eps):
+    check_nonnegative(epsilon=epsilon)
+    if mu == 0.0 or math.isinf(epsilon):
         return 0.0
     if math.isinf(mu):
         return 1.0
-    first = float(log_ndtr(-eps / mu + mu / 2.0))
-    second = eps + float(log_ndtr(-eps / mu - mu / 2.0))
+    first = float(log_ndtr(-epsilon / mu + mu / 2.0))
+    second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2.0))
     scale = math.exp(first)
     if scale == 0.0:
         return SMALLEST_DOUBLE
     # The second term is smaller, so expm1 of their log ratio loses nothing but its own rounding;
     # where mu is tiny that is still too much, and delta <= TV <= mu / sqrt(2 pi) is used.
-    size = 1.0 + abs(first) + eps + abs(second - eps)
+    size = 1.0 + abs(first) + epsilon + abs(second - epsilon)
     value = scale * (-math.expm1(min(second - first, 0.0)) + LOG_NDTR_ERROR * size)
     return min(
         1.0, min(value, mu / math.sqrt(2.0 * math.pi) * (1.0 + LOG_NDTR_ERROR)) + SMALLEST_DOUBLE
@@ -98,7 +100,7 @@ def gdp_eps(delta: float, mu: float) -> float:
     if mu == 0.0 or math.isinf(mu):
         return mu
     high = zcdp_to_eps(gdp_to_zcdp(mu), delta)
-    return least_epsilon(lambda eps: gdp_delta(eps, mu), delta, high)
+    return least_epsilon(lambda epsilon: gdp_delta(epsilon, mu), delta, high)
 
 
 def gdp_to_zcdp(mu: float) -> float:
@@ -113,16 +115,17 @@ SUMMED_DEVIATIONS = 14.0
 
 
 @vectorized
-def discrete_gaussian_delta(eps: float, sigma: float) -> float:
+def discrete_gaussian_delta(epsilon: float, sigma: float) -> float:
     """Delta of an integer plus discrete Gaussian noise, where a record moves the integer by one.
 
-    With f(z) = e^(-z^2 / (2 sigma^2)), a = floor(eps sigma^2 - 1/2) + 1 and Z = sum f: the sum over
-    z >= a of f(z) - e^eps f(z + 1), over Z. All its terms are positive. They rise and fall once, so
-    that they sum to at most their integral, which is `gdp_delta(eps, 1/sigma)` Z, and the largest.
+    With f(z) = e^(-z^2 / (2 sigma^2)), a = floor(epsilon sigma^2 - 1/2) + 1 and Z = sum f: the sum
+    over z >= a of f(z) - e^epsilon f(z + 1), over Z. All its terms are positive. They rise and fall
+    once, so that they sum to at most their integral, which is `gdp_delta(epsilon, 1/sigma)` Z, and
+    the largest.
 
     Parameters
     ----------
-    eps : float, nats
+    epsilon : float, nats
         At least 0.
     sigma : float
         Scale of the noise, > 0.
@@ -141,26 +144,28 @@ def discrete_gaussian_delta(eps: float, sigma: float) -> float:
     ----------
     Canonne, Kamath and Steinke (2020), Theorem 7; theory T26.
     """
-    check_nonnegative(eps=eps)
+    check_nonnegative(epsilon=epsilon)
     check_positive(sigma=sigma)
-    if math.isinf(eps):
+    if math.isinf(epsilon):
         return 0.0
-    if eps * sigma > 60.0:  # f is below e^-1700 there
+    if epsilon * sigma > 60.0:  # f is below e^-1700 there
         return SMALLEST_DOUBLE
     return min(
         1.0,
-        _delta_by_sum(eps, sigma) if sigma <= MAX_SUMMED_SIGMA else _delta_by_integral(eps, sigma),
+        _delta_by_sum(epsilon, sigma)
+        if sigma <= MAX_SUMMED_SIGMA
+        else _delta_by_integral(epsilon, sigma),
     )
 
 
 @lru_cache(maxsize=8192)
-def _delta_by_sum(eps: float, sigma: float) -> float:
+def _delta_by_sum(epsilon: float, sigma: float) -> float:
     variance = sigma * sigma
     # One term too many on the left is not positive by more than rounding: it is cut to zero.
-    first = math.floor(eps * variance - 0.5)
+    first = math.floor(epsilon * variance - 0.5)
     last = max(first, 0) + math.ceil(SUMMED_DEVIATIONS * sigma) + 2
     z = np.arange(first, last, dtype=float)
-    gain = -np.expm1(np.minimum(0.0, eps - (2.0 * z + 1.0) / (2.0 * variance)))
+    gain = -np.expm1(np.minimum(0.0, epsilon - (2.0 * z + 1.0) / (2.0 * variance)))
     total = float((np.exp(-z * z / (2.0 * variance)) * gain).sum())
     rest = math.exp(-last * last / (2.0 * variance)) * (1.0 + 1.2534 * sigma)
     # Squares up to 60^2 / 2 in the exponent: each exp errs by less than 1e-12; a difference that
@@ -168,11 +173,11 @@ def _delta_by_sum(eps: float, sigma: float) -> float:
     return (total + rest) * (1.0 + 1e-10) / _normalizer_lower(sigma) + 1e-300
 
 
-def _delta_by_integral(eps: float, sigma: float) -> float:
-    """Integral plus the largest term, at most f(z) (z - z0) / sigma^2, z0 = eps sigma^2 - 1/2."""
-    start = max(0.0, eps * sigma - 0.5 / sigma)
+def _delta_by_integral(epsilon: float, sigma: float) -> float:
+    """Integral and largest term, at most f(z) (z - z0) / sigma^2, z0 = epsilon sigma^2 - 1/2."""
+    start = max(0.0, epsilon * sigma - 0.5 / sigma)
     largest = 0.62 * math.exp(-0.5 * start**2 * (1.0 - 1e-12)) / sigma
-    return float(gdp_delta(eps, math.nextafter(1.0 / sigma, 1.0))) + largest / (2.5066 * sigma)
+    return float(gdp_delta(epsilon, math.nextafter(1.0 / sigma, 1.0))) + largest / (2.5066 * sigma)
 
 
 @lru_cache(maxsize=64)

@@ -73,7 +73,7 @@ class Guarantee:
 
     Attributes
     ----------
-    atoms : tuple of PrivacyEvent
+    events : tuple of PrivacyEvent
         The privacy events: one per mechanism, with its number of runs.
     neighbors : str
         ``"substitute"``, ``"add_remove"``; of the whole data set, ``"any"``; or a distance in a
@@ -88,13 +88,13 @@ class Guarantee:
     Examples
     --------
     >>> draws = Guarantee.bounded_range_of(0.1, draws=10)
-    >>> round(draws.pure_epsilon, 6), round(draws.epsilon(1e-6), 4), draws.road(1e-6)
+    >>> round(draws.pure_epsilon, 6), round(draws.epsilon(1e-6), 4), draws.accounting_method(1e-6)
     (1.0, 0.6286, 'exact curve of N draws (T3)')
-    >>> round((draws + draws).epsilon(1e-6), 3), (draws + draws).road(1e-6)
+    >>> round((draws + draws).epsilon(1e-6), 3), (draws + draws).accounting_method(1e-6)
     (1.015, 'zCDP (T4)')
     """
 
-    atoms: tuple[PrivacyEvent, ...]
+    events: tuple[PrivacyEvent, ...]
     neighbors: str = SUBSTITUTE
     theorem: str = ""
     assumptions: tuple[str, ...] = ()
@@ -103,11 +103,11 @@ class Guarantee:
     def __post_init__(self) -> None:
         check_neighbors(self.neighbors)
         named = (self.assumptions,) if isinstance(self.assumptions, str) else self.assumptions
-        _check_types("atoms", self.atoms, PrivacyEvent)
+        _check_types("events", self.events, PrivacyEvent)
         _check_types("assumptions", named, str)
         for name, kind in (("theorem", str), ("planned", bool)):
             _check_types(name, (getattr(self, name),), kind)
-        object.__setattr__(self, "atoms", tuple(self.atoms))
+        object.__setattr__(self, "events", tuple(self.events))
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(named)))
 
     # ---- stated guarantees ------------------------------------------------------------------
@@ -278,7 +278,7 @@ class Guarantee:
 
     @classmethod
     def noisy_counts_of(
-        cls, tables: int, noise: float, law: str = "discrete_gaussian", **words: Any
+        cls, tables: int, noise: float, distribution: str = "discrete_gaussian", **words: Any
     ) -> Guarantee:
         """All counts of some tables with independent noise in every cell (T26).
 
@@ -291,19 +291,21 @@ class Guarantee:
             Tables that count every record once each; K + 1 for naive Bayes with K features.
         noise : float
             Standard deviation, or scale of the (discrete) Laplace distribution.
-        law : {"discrete_gaussian", "gaussian", "laplace"}
+        distribution : {"discrete_gaussian", "gaussian", "laplace"}
         """
         each = 1 if check_record_neighbors(words.get("neighbors", SUBSTITUTE)) == ADD_REMOVE else 2
         cells = each * check_count(tables, "the number of tables")
-        if law == "laplace":
+        if distribution == "laplace":
             return cls.laplace_of(cells, noise, **words)
         ratio = _exact_ratio(1, noise) ** 2
-        if law == "gaussian":
+        if distribution == "gaussian":
             return cls._of(PrivacyEvent("gdp", root_up(cells * ratio)), **words)
-        if law == "discrete_gaussian":
+        if distribution == "discrete_gaussian":
             cell = PrivacyEvent("discrete_gaussian", root_up(ratio), count=cells)
             return cls._of(cell, **words)
-        raise DomainError("law=", got=repr(law), allowed="discrete_gaussian, gaussian, laplace")
+        raise DomainError(
+            "distribution=", got=repr(distribution), allowed="discrete_gaussian, gaussian, laplace"
+        )
 
     @classmethod
     def _of(cls, *events: PrivacyEvent, **words: Any) -> Guarantee:
@@ -319,28 +321,28 @@ class Guarantee:
     @property
     def exact_pure(self) -> Fraction | float:
         """Pure epsilon in nats before it is rounded: a Fraction, or inf."""
-        return accounting.total_pure_epsilon(self.atoms)
+        return accounting.total_pure_epsilon(self.events)
 
     @property
     def zcdp(self) -> float:
         """Rho of zero-concentrated differential privacy; inf where there is none."""
-        return sum_up(event.zcdp for event in self.atoms)
+        return sum_up(event.zcdp for event in self.events)
 
     @property
     def gdp(self) -> float:
         """Mu of Gaussian differential privacy; inf unless every event is Gaussian."""
-        return accounting.total_mu(self.atoms)
+        return accounting.total_mu(self.events)
 
     def rdp(self, order: float) -> float:
         """Renyi divergence of an order >= 1, nats, rounded up; inf where there is none."""
         check_renyi_order(order)
-        return sum_up(event.renyi(order) for event in self.atoms)
+        return sum_up(event.renyi(order) for event in self.events)
 
     def epsilon(self, delta: float = 0.0) -> float:
         """Smallest epsilon (nats) that any method proves at `delta` in [0, 1), rounded up."""
         return min(self._epsilons(delta).values())
 
-    def road(self, delta: float = 0.0) -> str:
+    def accounting_method(self, delta: float = 0.0) -> str:
         """Name of the accounting method that proves `epsilon(delta)`."""
         found = self._epsilons(delta)
         return min(found, key=lambda name: found[name])
@@ -349,22 +351,22 @@ class Guarantee:
         """`epsilon(delta)` before it is rounded: stated numbers add up exactly."""
         check_delta(delta)
         at = exact_stated(delta, "delta")
-        return min(accounting.epsilon_by_method(self.atoms, at, planned=self.planned).values())
+        return min(accounting.epsilon_by_method(self.events, at, planned=self.planned).values())
 
     def _epsilons(self, delta: float | Fraction) -> dict[str, float]:
         check_delta(delta)
         at = exact_stated(delta, "delta")
-        found = accounting.epsilon_by_method(self.atoms, at, planned=self.planned)
+        found = accounting.epsilon_by_method(self.events, at, planned=self.planned)
         return {name: decimal_up(epsilon) for name, epsilon in found.items()}
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta that any method proves at `epsilon` (nats), rounded up."""
-        return min(self.roads(epsilon).values())
+        return min(self.delta_by_method(epsilon).values())
 
-    def roads(self, epsilon: float) -> dict[str, float]:
+    def delta_by_method(self, epsilon: float) -> dict[str, float]:
         """Delta at `epsilon` (nats) by each accounting method that applies; rounded up."""
         at = exact_stated(epsilon, "epsilon")
-        return accounting.delta_by_method(self.atoms, at, planned=self.planned)
+        return accounting.delta_by_method(self.events, at, planned=self.planned)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Plot delta against epsilon by every accounting method: `plots.plot_privacy_curves`."""
@@ -385,14 +387,14 @@ class Guarantee:
             )
         theorem = "; ".join(dict.fromkeys(t for t in (self.theorem, other.theorem) if t))
         united = (*self.assumptions, *other.assumptions)
-        atoms = (*self.atoms, *other.atoms)
-        planned = planned or not (self.atoms and other.atoms)
+        events = (*self.events, *other.events)
+        planned = planned or not (self.events and other.events)
         planned = planned and self.planned and other.planned
-        return Guarantee(atoms, self.neighbors, theorem, united, planned)
+        return Guarantee(events, self.neighbors, theorem, united, planned)
 
     def __mul__(self, count: int) -> Guarantee:
         n = check_count(count, "the number of runs")
-        return replace(self, atoms=tuple(event.runs(n) for event in self.atoms))
+        return replace(self, events=tuple(event.runs(n) for event in self.events))
 
     __rmul__ = __mul__
 
@@ -419,8 +421,8 @@ class Guarantee:
         if check_count(k, "the number of records of a unit") == 1 or self.neighbors == ANY:
             return self
         united = (*self.assumptions, f"a unit owns at most {k} records")
-        atoms = tuple(event.group(int(k)) for event in self.atoms)
-        return replace(self, atoms=atoms, assumptions=united)
+        events = tuple(event.group(int(k)) for event in self.events)
+        return replace(self, events=events, assumptions=united)
 
     def restated(self, neighbors: str) -> Guarantee:
         """Same guarantee for a narrower neighbor relation, which this one implies.
@@ -440,8 +442,8 @@ class Guarantee:
 
     def at(self, distance: float | Fraction) -> Guarantee:
         """Guarantee for data sets this far apart: see `neighbors.rescale_to_distance`."""
-        atoms, relation = rescale_to_distance(self.atoms, self.neighbors, distance)
-        return replace(self, atoms=atoms, neighbors=relation)
+        events, relation = rescale_to_distance(self.events, self.neighbors, distance)
+        return replace(self, events=events, neighbors=relation)
 
     def within(self, tv: float, runs: int = 1) -> Guarantee:
         """Guarantee of samplers that are only within `tv` of the distributions accounted for (T18).
@@ -450,15 +452,17 @@ class Guarantee:
         so close is an assumption unless a theorem says so.
         """
         far = PrivacyEvent("distance", double_up(tv, "the total variation"), count=runs)
-        near = f"each run is within total variation {format_number(far.value, 6)} of its law"
+        near = (
+            f"each run is within total variation {format_number(far.value, 6)} of its distribution"
+        )
         united = (*self.assumptions, near)
-        return replace(self, atoms=(*self.atoms, far), assumptions=united)
+        return replace(self, events=(*self.events, far), assumptions=united)
 
     # ---- storage and display ----------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
         """Guarantee in plain JSON types; `from_dict` restores it exactly."""
         return {
-            "atoms": [event_to_json(event) for event in self.atoms],
+            "events": [event_to_json(event) for event in self.events],
             "planned": self.planned,
             "neighbors": self.neighbors,
             "theorem": self.theorem,
@@ -475,20 +479,20 @@ class Guarantee:
             This is no stored guarantee.
         """
         try:
-            atoms = tuple(event_from_json(row) for row in record["atoms"])
+            events = tuple(event_from_json(row) for row in record["events"])
             named = record["assumptions"]
             if isinstance(named, str):
                 raise TypeError(named)
             words = (record["neighbors"], record["theorem"], tuple(named))
-            return cls(atoms, *words, record.get("planned", len(atoms) < 2))
+            return cls(events, *words, record.get("planned", len(events) < 2))
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise Incompatible("this is not a stored guarantee") from error
 
     def __repr__(self) -> str:
-        if any(event.kind == "none" for event in self.atoms):
+        if any(event.kind == "none" for event in self.events):
             return f"Guarantee: NOT PRIVATE ({'; '.join(self.assumptions)})"
         rows = [
-            f"Guarantee: {', '.join(map(str, self.atoms)) or 'nothing is released'}",
+            f"Guarantee: {', '.join(map(str, self.events)) or 'nothing is released'}",
             f"  protects: {describe_neighbors(self.neighbors)}",
         ]
         if math.isfinite(self.pure_epsilon):
@@ -498,7 +502,7 @@ class Guarantee:
 
     def _approximate_row(self) -> list[str]:
         """Line with epsilon at a small delta: the one already fixed, where that is larger."""
-        fixed = accounting.split_fixed_events(self.atoms)[2]
+        fixed = accounting.split_fixed_events(self.events)[2]
         if fixed >= 1:
             return ["  no epsilon: the deltas sum to 1 or more"]
         shown = max(DISPLAYED_DELTA, fixed)

@@ -1,11 +1,11 @@
 """Privacy loss distributions on a grid, and their convolution.
 
-A pair of distributions P, Q is known by its hockey-stick curve delta(eps), convex in x = e^eps. The
-lower convex hull of upper bounds of the curve at the points of a grid lies on or above the curve,
-and is itself the curve of a pair whose loss lives on the grid. That pair dominates the given one,
-alone and in any composition (Zhu, Dong and Wang 2022, Theorem 10; Doroshenko, Ghazi, Kamath, Kumar
-and Manurangsi 2022 for the construction). For losses below zero the same is done to the reversed
-curve.
+A pair of distributions P, Q is known by its hockey-stick curve delta(epsilon), convex in x =
+e^epsilon. The lower convex hull of upper bounds of the curve at the points of a grid lies on or
+above the curve, and is itself the curve of a pair whose loss lives on the grid. That pair dominates
+the given one, alone and in any composition (Zhu, Dong and Wang 2022, Theorem 10; Doroshenko, Ghazi,
+Kamath, Kumar and Manurangsi 2022 for the construction). For losses below zero the same is done to
+the reversed curve.
 
 The loss of a list of releases declared in advance is the sum of independent losses (Dwork and
 Rothblum 2016; Meiser and Mohammadi 2018; Koskela, Jalko and Honkela 2020). The error of the Fourier
@@ -73,8 +73,8 @@ def curve_end(curve: PrivacyCurve) -> float:
 def discretize_curve(curve: PrivacyCurve, reverse: PrivacyCurve, step: float) -> LossDistribution:
     """Loss distribution on a grid that dominates the pair (P, Q).
 
-    `curve` gives upper bounds of delta(eps) of P against Q, `reverse` of Q against P; `step` is in
-    nats.
+    `curve` gives upper bounds of delta(epsilon) of P against Q, `reverse` of Q against P; `step` is
+    in nats.
     """
     points = _curve_on_grid(curve, step)
     above, infinite = _upper_masses(points, step)
@@ -157,11 +157,11 @@ class ComposedLoss:
     infinite: float
     error: float
 
-    def delta(self, eps: float) -> float:
-        """Delta at `eps` (nats, >= 0), rounded up."""
+    def delta(self, epsilon: float) -> float:
+        """Delta at `epsilon` (nats, >= 0), rounded up."""
         losses = (self.first + np.arange(len(self.mass))) * self.step
         # A loss is moved up by its rounding, so that no mass falls on the wrong side.
-        gain = -np.expm1(np.minimum(eps - losses - 1e-14 * np.abs(losses), 0.0))
+        gain = -np.expm1(np.minimum(epsilon - losses - 1e-14 * np.abs(losses), 0.0))
         total = math.fsum(np.maximum(self.mass, 0.0) * gain)
         return min(1.0, total * (1.0 + 1e-14) + self.infinite + self.error + SMALLEST_DOUBLE)
 

@@ -1,4 +1,4 @@
-"""Relative mollifiers, e^(-eps/2) <= Q / Q0 <= e^(eps/2): privacy of draws and best member.
+"""Relative mollifiers, e^(-epsilon/2) <= Q / Q0 <= e^(epsilon/2): privacy of draws and best member.
 
 What draws reveal (T15b), the weights and gains of boosted density estimation and mode capture
 (T14, T28), and the member of a mollifier that is closest to a distribution (T15d).
@@ -29,14 +29,14 @@ MAX_EXACT_DRAWS = 20_000
 
 
 @vectorized
-def moll_delta(eps: float, eps_mollifier: float, top: float | None = None) -> float:
-    """Delta of one draw from a mollifier: (e^h - e^(eps - h)) / (1 + e^h), h = eps_mollifier / 2.
+def moll_delta(epsilon: float, width: float, top: float | None = None) -> float:
+    """Delta of one draw from a mollifier: (e^h - e^(epsilon - h)) / (1 + e^h), h = width / 2.
 
     Parameters
     ----------
-    eps : float, nats
+    epsilon : float, nats
         At least 0.
-    eps_mollifier : float, nats
+    width : float, nats
         Width of the mollifier, at least 0.
     top : float, nats, optional
         Upper end of its window where that is not symmetric; see `moll_delta_k`.
@@ -44,7 +44,7 @@ def moll_delta(eps: float, eps_mollifier: float, top: float | None = None) -> fl
     Returns
     -------
     float
-        In [0, 1], rounded up; 0 from eps_mollifier on.
+        In [0, 1], rounded up; 0 from width on.
 
     Raises
     ------
@@ -56,23 +56,23 @@ def moll_delta(eps: float, eps_mollifier: float, top: float | None = None) -> fl
     Theory T15b; attained. Husain, Cranko and Nock (2019) for mollifiers.
     """
     if top is not None:
-        return float(moll_delta_k(eps, eps_mollifier, 1, top))
-    check_nonnegative(eps=eps, eps_mollifier=eps_mollifier)
-    if eps >= eps_mollifier:
+        return float(moll_delta_k(epsilon, width, 1, top))
+    check_nonnegative(epsilon=epsilon, width=width)
+    if epsilon >= width:
         return 0.0
-    if math.isinf(eps_mollifier):
+    if math.isinf(width):
         return 1.0
 
     def formula() -> arb:
-        h = real(eps_mollifier) / 2
-        # (1 - e^(eps - 2 h)) / (1 + e^-h)
-        return -(real(eps) - 2 * h).expm1() / (1 + (-h).exp())
+        h = real(width) / 2
+        # (1 - e^(epsilon - 2 h)) / (1 + e^-h)
+        return -(real(epsilon) - 2 * h).expm1() / (1 + (-h).exp())
 
     return min(1.0, arb_upper(formula))
 
 
 @vectorized
-def moll_delta_k(eps: float, eps_mollifier: float, k: int, top: float | None = None) -> float:
+def moll_delta_k(epsilon: float, width: float, k: int, top: float | None = None) -> float:
     """Delta of k draws from one mollifier, rounded up: a trinomial sum.
 
     The loss of one draw is e, -e or 0 with probabilities v e^e, v and 1 - v (1 + e^e), where
@@ -82,9 +82,9 @@ def moll_delta_k(eps: float, eps_mollifier: float, k: int, top: float | None = N
 
     Parameters
     ----------
-    eps : float, nats
+    epsilon : float, nats
         At least 0.
-    eps_mollifier : float, nats
+    width : float, nats
         Width e of the mollifier, at least 0.
     k : int
         Draws fixed in advance.
@@ -106,38 +106,38 @@ def moll_delta_k(eps: float, eps_mollifier: float, k: int, top: float | None = N
     -----
     Any set B of reference mass t has P(B) <= min(t a e^e, 1 - (1 - t) a) and
     Q(B) >= max(t a, 1 - (1 - t) a e^e). The first bends at s = (1 - a) / (a (e^e - 1)), the second
-    at 1 - s. For s <= 1/2 the difference P(B) - e^eps Q(B) rises in t until s and falls after it:
-    it is at most s a (e^e - e^eps), and s a = v. Two distributions that are high on disjoint sets
-    of mass s and low elsewhere attain it for every eps, in both directions, so they dominate, also
-    k times. For s > 1/2 randomized response bounds it.
+    at 1 - s. For s <= 1/2 the difference P(B) - e^epsilon Q(B) rises in t until s and falls after
+    it: it is at most s a (e^e - e^epsilon), and s a = v. Two distributions that are high on
+    disjoint sets of mass s and low elsewhere attain it for every epsilon, in both directions, so
+    they dominate, also k times. For s > 1/2 randomized response bounds it.
 
     References
     ----------
     Theory T15b for the symmetric window; attained.
     """
-    check_nonnegative(eps=eps, eps_mollifier=eps_mollifier)
+    check_nonnegative(epsilon=epsilon, width=width)
     draws = check_count(k, "the number of draws")
-    if math.isinf(eps) or eps_mollifier == 0.0:
+    if math.isinf(epsilon) or width == 0.0:
         return 0.0
-    if math.isinf(eps_mollifier):
+    if math.isinf(width):
         return 1.0
     if top is not None:
         check_positive(top=top)
-        if not top < eps_mollifier:
+        if not top < width:
             raise DomainError(
                 "a window has the reference strictly inside",
                 got=f"upper end {top}",
-                allowed=f"0 < top < {eps_mollifier}",
+                allowed=f"0 < top < {width}",
             )
-    if Fraction(eps) >= draws * Fraction(eps_mollifier):
+    if Fraction(epsilon) >= draws * Fraction(width):
         return 0.0
     if draws > MAX_EXACT_DRAWS:
-        return zcdp_to_delta(times_up(draws, br_zcdp_tight(times_up(2.0, eps_mollifier))), eps)
+        return zcdp_to_delta(times_up(draws, br_zcdp_tight(times_up(2.0, width))), epsilon)
 
     def formula() -> arb:
-        e = real(eps_mollifier)
+        e = real(width)
         return _trinomial_delta(
-            real(eps), e, draws, _least_loss_probability(e, e / 2 if top is None else real(top))
+            real(epsilon), e, draws, _least_loss_probability(e, e / 2 if top is None else real(top))
         )
 
     return min(1.0, arb_upper(formula))
@@ -148,15 +148,15 @@ def _least_loss_probability(e: arb, top: arb) -> arb:
     return (-(top - e).expm1() / e.expm1()).min(1 / (1 + e.exp()))
 
 
-def _trinomial_delta(eps: arb, e: arb, k: int, down: arb) -> arb:
-    """Sum the coefficients of (up x^2 + stay x + down)^k against 1 - e^(eps - loss)."""
+def _trinomial_delta(epsilon: arb, e: arb, k: int, down: arb) -> arb:
+    """Sum the coefficients of (up x^2 + stay x + down)^k against 1 - e^(epsilon - loss)."""
     up = down * e.exp()
     stay = 1 - up - down
     # p_j is the probability of the loss (k - j) e; all terms of the recurrence are positive.
     before, here = arb(0), up**k
     total = arb(0)
     for j in range(k):
-        gain = 1 - (eps - (k - j) * e).exp()
+        gain = 1 - (epsilon - (k - j) * e).exp()
         if gain <= 0:
             break
         total += here * gain
@@ -166,12 +166,12 @@ def _trinomial_delta(eps: arb, e: arb, k: int, down: arb) -> arb:
 
 
 @vectorized
-def mbde_theta_sum(eps: float, T: int) -> float:
-    """Sum of the weights theta_t = (eps / (eps + 4 ln 2))^t, t = 1..T, rounded up.
+def mbde_theta_sum(epsilon: float, T: int) -> float:
+    """Sum of the weights theta_t = (epsilon / (epsilon + 4 ln 2))^t, t = 1..T, rounded up.
 
     Parameters
     ----------
-    eps : float, nats
+    epsilon : float, nats
         At least 0.
     T : int
         Rounds.
@@ -179,7 +179,7 @@ def mbde_theta_sum(eps: float, T: int) -> float:
     Returns
     -------
     float
-        Below eps / (4 ln 2).
+        Below epsilon / (4 ln 2).
 
     Raises
     ------
@@ -190,15 +190,15 @@ def mbde_theta_sum(eps: float, T: int) -> float:
     ----------
     Theory T14; Husain, Cranko and Nock (2019).
     """
-    check_nonnegative(eps=eps)
+    check_nonnegative(epsilon=epsilon)
     rounds = check_count(T, "the number of rounds")
-    if eps == 0.0:
+    if epsilon == 0.0:
         return 0.0
 
     def formula() -> arb:
         scale = 4 * arb(2).log()
-        theta = real(eps) / (real(eps) + scale)
-        return real(eps) / scale * (1 - theta**rounds)
+        theta = real(epsilon) / (real(epsilon) + scale)
+        return real(epsilon) / scale * (1 - theta**rounds)
 
     return arb_upper(formula)
 
@@ -243,8 +243,10 @@ def mbde_drop_bound(theta: float, cstar: float, gP: float, gQ: float) -> float:
 
 
 @vectorized
-def mode_capture_bound(mass: float, kl_inside: float, gain: float, eps: float) -> float:
-    """Least mass that a member of a mollifier puts on a set: P(B) - KL_B + gain - eps/2 (1 - P(B)).
+def mode_capture_bound(mass: float, kl_inside: float, gain: float, epsilon: float) -> float:
+    """Least mass that a member of a mollifier puts on a set B.
+
+    P(B) - KL_B + gain - epsilon/2 (1 - P(B)).
 
     Parameters
     ----------
@@ -254,8 +256,8 @@ def mode_capture_bound(mass: float, kl_inside: float, gain: float, eps: float) -
         KL_B = integral over B of log(dP/dQ0) dP.
     gain : float, nats
         KL(P, Q0) - KL(P, Q), as realized.
-    eps : float, nats
-        Width of the mollifier, at least 0: log Q/Q0 is at most eps / 2 off B.
+    epsilon : float, nats
+        Width of the mollifier, at least 0: log Q/Q0 is at most epsilon / 2 off B.
 
     Returns
     -------
@@ -271,7 +273,7 @@ def mode_capture_bound(mass: float, kl_inside: float, gain: float, eps: float) -
     ----------
     Theory T28, which replaces the unproved theorem of Husain, Cranko and Nock (2019).
     """
-    check_nonnegative(eps=eps)
+    check_nonnegative(epsilon=epsilon)
     if not (0.0 <= mass <= 1.0 and math.isfinite(kl_inside) and math.isfinite(gain)):
         raise DomainError(
             "a mass lies in [0, 1], and divergences are finite",
@@ -280,13 +282,13 @@ def mode_capture_bound(mass: float, kl_inside: float, gain: float, eps: float) -
 
     def formula() -> arb:
         outside = 1 - real(mass)
-        return real(mass) - real(kl_inside) + real(gain) - real(eps) / 2 * outside
+        return real(mass) - real(kl_inside) + real(gain) - real(epsilon) / 2 * outside
 
     return max(0.0, arb_lower(formula))
 
 
 # ---- the closest member of a mollifier ------------------------------------------------------
-def mollify(P: Sequence[float], Q0: Sequence[float], eps: float) -> np.ndarray:
+def mollify(P: Sequence[float], Q0: Sequence[float], epsilon: float) -> np.ndarray:
     """Member of the mollifier closest to P: clip(P / C, e^-h Q0, e^h Q0), with unit mass.
 
     Where no C gives unit mass (P = 0 on too much of Q0) it is e^h Q0 on the support of P, and the
@@ -296,8 +298,8 @@ def mollify(P: Sequence[float], Q0: Sequence[float], eps: float) -> np.ndarray:
     ----------
     P, Q0 : sequence of float, shape (d,)
         Probabilities; Q0 positive.
-    eps : float, nats
-        Width of the mollifier, h = eps / 2, at least 0.
+    epsilon : float, nats
+        Width of the mollifier, h = epsilon / 2, at least 0.
 
     Returns
     -------
@@ -313,16 +315,16 @@ def mollify(P: Sequence[float], Q0: Sequence[float], eps: float) -> np.ndarray:
     ----------
     Theory T15d; Husain, Balle, Cranko and Nock (2020), equation 8, completed.
     """
-    p, q = _normalized_probabilities(P, Q0, eps)
-    return np.array([float(x.mid()) for x in _mollified_balls(p, q, eps)])
+    p, q = _normalized_probabilities(P, Q0, epsilon)
+    return np.array([float(x.mid()) for x in _mollified_balls(p, q, epsilon)])
 
 
-def mollify_gain(P: Sequence[float], Q0: Sequence[float], eps: float) -> float:
-    """KL(P, Q0) - KL(P, mollify(P, Q0, eps)), rounded down: at most eps / 2.
+def mollify_gain(P: Sequence[float], Q0: Sequence[float], epsilon: float) -> float:
+    """KL(P, Q0) - KL(P, mollify(P, Q0, epsilon)), rounded down: at most epsilon / 2.
 
     Parameters
     ----------
-    P, Q0, eps
+    P, Q0, epsilon
         As in `mollify`.
 
     Returns
@@ -339,26 +341,26 @@ def mollify_gain(P: Sequence[float], Q0: Sequence[float], eps: float) -> float:
     ----------
     Theory T15d.
     """
-    p, q = _normalized_probabilities(P, Q0, eps)
+    p, q = _normalized_probabilities(P, Q0, epsilon)
 
     def formula() -> arb:
-        rows = zip(p, q, _mollified_balls(p, q, eps), strict=True)
+        rows = zip(p, q, _mollified_balls(p, q, epsilon), strict=True)
         return sum((real(a) * (m / real(b)).log() for a, b, m in rows if a > 0), arb(0))
 
     return max(0.0, arb_lower(formula))
 
 
 def _normalized_probabilities(
-    P: Sequence[float], Q0: Sequence[float], eps: float
+    P: Sequence[float], Q0: Sequence[float], epsilon: float
 ) -> tuple[list, list]:
     """P and Q0 as exact, normalized probabilities."""
-    check_nonnegative(eps=eps)
+    check_nonnegative(epsilon=epsilon)
     p, q = np.asarray(P, float), np.asarray(Q0, float)
     fits = p.ndim == 1 and p.shape == q.shape and np.isfinite([*p, *q]).all()
-    if not fits or (p < 0.0).any() or not (q > 0.0).all() or math.isinf(eps):
+    if not fits or (p < 0.0).any() or not (q > 0.0).all() or math.isinf(epsilon):
         raise DomainError(
-            "P and Q0 are probabilities of one length, Q0 positive, and eps is finite",
-            got=f"shapes {p.shape} and {q.shape}, eps={eps}",
+            "P and Q0 are probabilities of one length, Q0 positive, and epsilon is finite",
+            got=f"shapes {p.shape} and {q.shape}, epsilon={epsilon}",
         )
     for name, masses in (("P", p), ("Q0", q)):
         if abs(masses.sum() - 1.0) > 1e-6:
@@ -368,12 +370,12 @@ def _normalized_probabilities(
     return first, second
 
 
-def _mollified_balls(p: list, q: list, eps: float) -> list[arb]:
+def _mollified_balls(p: list, q: list, epsilon: float) -> list[arb]:
     """clip(P / C, e^-h Q0, e^h Q0), with C from the cells strictly between the two bounds."""
-    h = real(eps) / 2
+    h = real(epsilon) / 2
     low, high = (-h).exp(), h.exp()
     filled = sum((high if a else low) * real(b) for a, b in zip(p, q, strict=True))
-    if eps == 0.0:
+    if epsilon == 0.0:
         return [real(b) for b in q]
     if filled <= 1:
         return _fill_off_support(p, q, high)

@@ -159,21 +159,25 @@ class NoisePlan:
 
     Attributes
     ----------
-    law : {"discrete_gaussian", "laplace"}
+    distribution : {"discrete_gaussian", "laplace"}
         Of the noise; the latter is discrete Laplace, with masses proportional to e^(-|z| / scale).
     scale : float
         sigma, or the scale of the discrete Laplace distribution.
     guarantee : Guarantee
     """
 
-    law: str
+    distribution: str
     scale: float
     guarantee: Guarantee
 
     @property
     def sd(self) -> float:
         """Approximate standard deviation of the noise."""
-        return self.scale if self.law == DISCRETE_GAUSSIAN else discrete_laplace_sd(self.scale)
+        return (
+            self.scale
+            if self.distribution == DISCRETE_GAUSSIAN
+            else discrete_laplace_sd(self.scale)
+        )
 
 
 def discrete_laplace_sd(scale: float) -> float:
@@ -252,16 +256,16 @@ def _no_noise_error(budget: CountBudget, cells: int) -> DomainError:
 
 
 def _smallest_noise(
-    law: str, start: float, guarantee_at: Callable[[float], Guarantee], budget: CountBudget
+    distribution: str, start: float, guarantee_at: Callable[[float], Guarantee], budget: CountBudget
 ) -> list[NoisePlan]:
     """Noise of a scale that is raised from its theoretical value until the guarantee fits."""
-    scale = max(start, MIN_SCALE[law])
+    scale = max(start, MIN_SCALE[distribution])
     for _ in range(60):
         if scale > MAX_SCALE:
             break
         guarantee = guarantee_at(scale)
         if budget.fits(guarantee):
-            return [NoisePlan(law, scale, guarantee)]
+            return [NoisePlan(distribution, scale, guarantee)]
         scale *= 1.0 + max(1e-12, min(budget.cost(guarantee) - 1.0, 0.5) * 1.01)
     return []
 

@@ -16,9 +16,9 @@ class _HasCurves(Protocol):
     """A `Guarantee`, as far as its plot needs it."""
 
     @property
-    def atoms(self) -> Sequence[object]: ...
+    def events(self) -> Sequence[object]: ...
     def epsilon(self, delta: float) -> float: ...
-    def roads(self, epsilon: float) -> Mapping[str, float]: ...
+    def delta_by_method(self, epsilon: float) -> Mapping[str, float]: ...
 
 
 def plot_privacy_curves(
@@ -46,7 +46,7 @@ def plot_privacy_curves(
     ax = ax or _new_axes()
     end = min(guarantee.epsilon(MIN_DELTA), 100.0)
     at = np.linspace(0.0, end, points) if epsilons is None else np.asarray(epsilons, float)
-    found = [guarantee.roads(float(epsilon)) for epsilon in at]
+    found = [guarantee.delta_by_method(float(epsilon)) for epsilon in at]
     names = list(dict.fromkeys(name for deltas in found for name in deltas))
     for name, color in zip(names, COLORS * len(names), strict=False):
         deltas = [max(by_method.get(name, 1.0), MIN_DELTA / 10) for by_method in found]
@@ -54,7 +54,9 @@ def plot_privacy_curves(
     best = [max(min(deltas.values()), MIN_DELTA / 10) for deltas in found]
     ax.plot(at, best, color="black", lw=3.5, alpha=0.25, zorder=0, label="what may be claimed")
     ax.set(xlabel="epsilon (nats)", ylabel="delta", yscale="log", ylim=(MIN_DELTA, 1.5))
-    ax.set_title("; ".join(str(event) for event in guarantee.atoms) or "nothing", fontsize="medium")
+    ax.set_title(
+        "; ".join(str(event) for event in guarantee.events) or "nothing", fontsize="medium"
+    )
     return _finish(ax)
 
 

@@ -62,8 +62,8 @@ def rdp_to_eps(order: float, rdp: float, delta: float) -> float:
 
 
 @vectorized
-def rdp_to_delta(order: float, rdp: float, eps: float) -> float:
-    """Convert the other way: e^((l-1)(D - eps)) / (l-1) (1 - 1/l)^l, rounded up.
+def rdp_to_delta(order: float, rdp: float, epsilon: float) -> float:
+    """Convert the other way: e^((l-1)(D - epsilon)) / (l-1) (1 - 1/l)^l, rounded up.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def rdp_to_delta(order: float, rdp: float, eps: float) -> float:
         l > 1; inf takes the divergence for the pure epsilon.
     rdp : float, nats
         Renyi divergence of that order.
-    eps : float, nats
+    epsilon : float, nats
         At least 0.
 
     Returns
@@ -89,12 +89,12 @@ def rdp_to_delta(order: float, rdp: float, eps: float) -> float:
     Canonne, Kamath and Steinke (2020), Proposition 12; theory T4.
     """
     _check_order_and_value(order, rdp, "rdp")
-    _check_order_and_value(2.0, eps, "epsilon")
+    _check_order_and_value(2.0, epsilon, "epsilon")
     if math.isinf(order):
-        return 0.0 if rdp <= eps else 1.0
-    if math.isinf(eps) or math.isinf(rdp):
+        return 0.0 if rdp <= epsilon else 1.0
+    if math.isinf(epsilon) or math.isinf(rdp):
         return 1.0 if math.isinf(rdp) else 0.0
-    exponent, size = _log_delta(order, rdp, eps)
+    exponent, size = _log_delta(order, rdp, epsilon)
     exponent += ERROR_ULPS * MACHINE_EPSILON * size
     return (
         1.0
@@ -140,13 +140,13 @@ def zcdp_to_eps(rho: float, delta: float) -> float:
 
 
 @vectorized
-def zcdp_to_delta(rho: float, eps: float) -> float:
-    """Least delta at `eps` of rho-zCDP over real orders, rounded up.
+def zcdp_to_delta(rho: float, epsilon: float) -> float:
+    """Least delta at `epsilon` of rho-zCDP over real orders, rounded up.
 
     Parameters
     ----------
     rho : float
-    eps : float, nats
+    epsilon : float, nats
         At least 0.
 
     Returns
@@ -164,36 +164,37 @@ def zcdp_to_delta(rho: float, eps: float) -> float:
     Canonne, Kamath and Steinke (2020); Bun and Steinke (2016); theory T4.
     """
     _check_order_and_value(2.0, rho, "rho")
-    _check_order_and_value(2.0, eps, "epsilon")
-    if rho == 0.0 or math.isinf(eps):
+    _check_order_and_value(2.0, epsilon, "epsilon")
+    if rho == 0.0 or math.isinf(epsilon):
         return 0.0
     if math.isinf(rho):
         return 1.0
     # The derivative of log delta in the order l = 1 + m; at m >= 1 the last term is below 0.7.
     order = _stationary_order(
-        lambda m: rho * (2.0 * m + 1.0) - eps - math.log1p(1.0 / m), max(1.0, (eps + 0.7) / rho / 2)
+        lambda m: rho * (2.0 * m + 1.0) - epsilon - math.log1p(1.0 / m),
+        max(1.0, (epsilon + 0.7) / rho / 2),
     )
-    return rdp_to_delta(order, times_up(order, rho), eps)
+    return rdp_to_delta(order, times_up(order, rho), epsilon)
 
 
-def pure_to_delta(total: float, eps: float) -> float:
-    """Delta at `eps` of a pure epsilon: (e^total - e^eps) / (e^total + 1), rounded up.
+def pure_to_delta(total: float, epsilon: float) -> float:
+    """Delta at `epsilon` of a pure epsilon: (e^total - e^epsilon) / (e^total + 1), rounded up.
 
     Randomized response has this curve and dominates every total-private mechanism.
 
     Parameters
     ----------
-    total, eps : float, nats
+    total, epsilon : float, nats
 
     References
     ----------
     Kairouz, Oh and Viswanath (2015), Theorem 3.
     """
-    if total <= eps:
+    if total <= epsilon:
         return 0.0
     if math.isinf(total):
         return 1.0
-    share = -math.expm1(eps - total) / (1.0 + math.exp(-total))
+    share = -math.expm1(epsilon - total) / (1.0 + math.exp(-total))
     return min(1.0, share * (1.0 + ERROR_ULPS * MACHINE_EPSILON) + SMALLEST_DOUBLE)
 
 
@@ -213,15 +214,17 @@ def pure_to_eps(total: float, delta: float) -> float:
     return max(0.0, min(total, arb_upper(formula)))
 
 
-def delta_from_divergences(divergence: Callable[[float], float], last: float, eps: float) -> float:
-    """Delta at `eps` from divergences of all orders in [1, last), rounded up.
+def delta_from_divergences(
+    divergence: Callable[[float], float], last: float, epsilon: float
+) -> float:
+    """Delta at `epsilon` from divergences of all orders in [1, last), rounded up.
 
     Every order gives a bound; so does order 1, by Pinsker's inequality.
     """
 
     def bound(log_excess: float) -> float:
         order = 1.0 + math.exp(log_excess)
-        return rdp_to_delta(order, divergence(order), eps)
+        return rdp_to_delta(order, divergence(order), epsilon)
 
     low, high = math.log(MIN_EXCESS_ORDER), math.log(min(last - 1.0, MAX_EXCESS_ORDER))
     if not low < high:
@@ -233,13 +236,13 @@ def delta_from_divergences(divergence: Callable[[float], float], last: float, ep
     return min(1.0, pinsker, bound(float(found.x)))
 
 
-def _log_delta(order: float, rdp: float, eps: float) -> tuple[float, float]:
+def _log_delta(order: float, rdp: float, epsilon: float) -> tuple[float, float]:
     """Log delta of T4 at one order, and the size of its terms for the error bound."""
     m = order - 1.0
     if order < 2.0:
-        parts = (m * rdp, -m * eps, m * math.log(m), -order * math.log(order))
+        parts = (m * rdp, -m * epsilon, m * math.log(m), -order * math.log(order))
     else:
-        parts = (m * rdp, -m * eps, order * math.log1p(-1.0 / order), -math.log(m))
+        parts = (m * rdp, -m * epsilon, order * math.log1p(-1.0 / order), -math.log(m))
     return math.fsum(parts), 1.0 + math.fsum(abs(part) for part in parts)
 
 

@@ -255,7 +255,7 @@ ALLOWED_FACTS: dict[str, tuple[Check, str]] = {
     "name": (lambda value: value is None or _is_text(value), "text or None"),
     "sampler": _TEXT,
     "claim": _TEXT,
-    "law": _TEXT,
+    "distribution": _TEXT,
     "draws": (_is_count, "a whole number >= 1"),
     "epsilon": _NUMBER,
     "delta": _NUMBER,

@@ -81,7 +81,7 @@ class ChainDraws:
     @property
     def facts(self) -> dict[str, Any]:
         """What they are draws of."""
-        return {"law": "posterior of these draws"}
+        return {"distribution": "posterior of these draws"}
 
     def mcse(self, values: np.ndarray, quantile: float | None = None) -> np.ndarray:
         """Monte Carlo standard errors of means (or of a quantile), shape (elements,).

@@ -278,7 +278,7 @@ def _charge(
 ) -> Entry:
     """Charge the ledger, or explain its refusal."""
     cost, label = job.guarantee, options.name or job.label
-    if any(e.head in options.covered and e.guarantee.atoms == cost.atoms for e in ledger.entries):
+    if any(e.head in options.covered and e.guarantee.events == cost.events for e in ledger.entries):
         cost, label = Guarantee((), cost.neighbors), f"{label}: other records, priced in parallel"
         at = None  # no delta is charged either
     try:
@@ -455,7 +455,7 @@ def explain_refusal(
     error: BudgetExceeded, guarantee: Guarantee, at: float, ledger: Ledger
 ) -> BudgetExceeded:
     """The ledger's refusal, explained if only the share of delta for such charges was too small."""
-    account, budget = ledger.roads.get("approximate"), ledger.budget
+    account, budget = ledger.methods.get("approximate"), ledger.budget
     delta, epsilon = Fraction(repr(at)), guarantee.exact_epsilon(Fraction(at))
     if account is None or account.spent is None or not account.share < delta <= budget.delta:
         return error
@@ -502,10 +502,10 @@ FINITE_RANGE_ADVICE = (
 
 def infinite_epsilon_error(guarantee: Guarantee, delta: float) -> DomainError:
     """The error for a guarantee without a finite epsilon at a delta: the reason and a cure."""
-    exact = [atom for atom in guarantee.atoms if atom.kind != "distance"]
-    bounded = all(math.isfinite(atom.pure) for atom in exact)
+    exact = [event for event in guarantee.events if event.kind != "distance"]
+    bounded = all(math.isfinite(event.pure) for event in exact)
     got, do = f"delta = {format_number(delta)}", "a larger delta; or pmp.trim(private, mass=0.99)"
-    if len(exact) < len(guarantee.atoms) and (bounded or delta):
+    if len(exact) < len(guarantee.events) and (bounded or delta):
         got += ", and a sampler that is only near the posterior"
         do = SMALLER_DISTANCE_ADVICE if delta else EXACT_SAMPLER_ADVICE
     elif not bounded and not delta:

@@ -49,7 +49,7 @@ def guarantee_line(release: ReleaseContents) -> str:
 
 def distribution_name(release: ReleaseContents) -> str:
     """The distribution of the draws: "private posterior", unless the facts name another."""
-    return str(release.facts.get("law", "private posterior"))
+    return str(release.facts.get("distribution", "private posterior"))
 
 
 def sampled_distribution(release: ReleaseContents) -> str:
@@ -62,14 +62,14 @@ def sampled_distribution(release: ReleaseContents) -> str:
         return f"{name}, as near as the sampler comes to it"
     theorems = re.split("[,;] ", guarantee.theorem)
     distance = max(
-        (float(atom.value) for atom in guarantee.atoms if atom.kind == "distance"), default=0
+        (float(event.value) for event in guarantee.events if event.kind == "distance"), default=0
     )
     if distance > 0:
         proved = str(release.facts.get("claim", "")).startswith("proved")
         mark = "" if proved else STATED_SUFFIX
-        return f"a law within {format_number(distance)} of {name} in total variation{mark}"
+        return f"a distribution within {format_number(distance)} of {name} in total variation{mark}"
     if "T29" in theorems:
-        return f"a law near {name}, on the sampler's grid"
+        return f"a distribution near {name}, on the sampler's grid"
     return f"{name} on the sampler's grid" if "T15c" in theorems else name
 
 

@@ -89,7 +89,9 @@ class Utility:
 
         Such a sampler moves each expected utility by at most t times the width.
         """
-        distance = sum(float(a.value) for a in self.release.guarantee.atoms if a.kind == "distance")
+        distance = sum(
+            float(a.value) for a in self.release.guarantee.events if a.kind == "distance"
+        )
         return 2.0 * distance * self.width if distance else 0.0
 
     def at(self, theta: dict[str, np.ndarray], response: Any, query: Any) -> Moments:

@@ -300,7 +300,7 @@ def _privacy_curve(
     for many draws.
     """
     epsilons = np.linspace(0, right, CURVE_POINTS)
-    points = [guarantee.roads(float(epsilon)) for epsilon in epsilons]
+    points = [guarantee.delta_by_method(float(epsilon)) for epsilon in epsilons]
     best = np.array([min(point.values()) or np.nan for point in points])
     names = dict.fromkeys(name for point in points for name in point if name not in HIDDEN_METHODS)
     methods = [

@@ -538,6 +538,6 @@ def accounting_facts(release: Release) -> tuple[tuple[str, str], ...]:
     """The accounting method that gives the stated epsilon, and the theorem it starts from."""
     _, delta = display.stated_epsilon_delta(release)
     return (
-        ("accounting", release.guarantee.road(delta)),
+        ("accounting", release.guarantee.accounting_method(delta)),
         ("theorem", _theorems_text(release.guarantee.theorem)),
     )

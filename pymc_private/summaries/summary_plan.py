@@ -271,7 +271,7 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
     yield (
         f"one noisy summary ({plan.method}) for epsilon = {format_number(spent, 6)} of "
         f"{format_number(plan.epsilon, 6)}, delta = {format_number(plan.delta, 6)}; "
-        f"{plan.guarantee.road(plan.delta)}"
+        f"{plan.guarantee.accounting_method(plan.delta)}"
     )
     yield f"{LABEL}{_coverage_words(plan)}"
     for caution in plan.cautions:

@@ -197,7 +197,7 @@ def test_reopening_takes_the_same_terms_or_none(tmp_path):
     head = Ledger(path, **terms).head
     assert Ledger(path, **terms).head == head
     assert Ledger(path, **terms | {"data": ""}).data == "survey"
-    assert list(Ledger(path, **terms | {"shares": None}).roads) == ["pure", "zcdp"]
+    assert list(Ledger(path, **terms | {"shares": None}).methods) == ["pure", "zcdp"]
     assert Ledger(path, **terms | {"epsilon": Fraction(2), "delta": "0.00001"}).head == head
     assert Ledger.open(path).budget == (2, Fraction(1, 10**5))
     for other in (

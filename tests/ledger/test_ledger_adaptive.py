@@ -191,8 +191,8 @@ def test_a_ledger_pays_a_first_charge_at_its_whole_delta():
     ledger = Ledger(epsilon=1, delta="1e-6")
     assert "divided over the accounting methods by the first charge" in str(ledger)
     ledger.charge(Guarantee.approximate(0.5, 1e-6), "all of delta", delta="1e-6")
-    assert list(ledger.roads) == ["pure", "approximate"]
-    assert ledger.roads["approximate"].share == ledger.budget.delta
+    assert list(ledger.methods) == ["pure", "approximate"]
+    assert ledger.methods["approximate"].share == ledger.budget.delta
     with pytest.raises(BudgetExceeded):
         ledger.charge(Guarantee.approximate(0.1, 1e-7), "more", delta="1e-7")
 
@@ -218,13 +218,13 @@ def test_the_first_charge_divides_delta_and_no_later_one_does(guarantee, delta, 
     terms = {"epsilon": 1, "delta": "1e-6"}
     ledger = Ledger(tmp_path / "study.sqlite", **terms)
     ledger.charge(guarantee, "first", delta=delta)
-    shares = {name: status.share for name, status in ledger.roads.items()}
+    shares = {name: status.share for name, status in ledger.methods.items()}
     assert shares.get("approximate") == (None if share is None else Fraction(share))
     assert sum(shares.values()) == ledger.budget.delta
     with contextlib.suppress(BudgetExceeded):
         ledger.charge(Guarantee.pure("1/1000000"), "second", delta="1e-6")
-    assert {name: status.share for name, status in ledger.roads.items()} == shares
-    assert Ledger(tmp_path / "study.sqlite", **terms).roads == ledger.roads
+    assert {name: status.share for name, status in ledger.methods.items()} == shares
+    assert Ledger(tmp_path / "study.sqlite", **terms).methods == ledger.methods
     assert ledger.shares is None
 
 
@@ -256,7 +256,7 @@ def test_a_refused_first_charge_divides_nothing():
     with pytest.raises(BudgetExceeded):
         ledger.charge(Guarantee.approximate(2.0, 1e-6), "too much", delta="1e-6")
     ledger.charge(Guarantee.pure(0.25), "the first that is charged")
-    assert ledger.roads["zcdp"].share == ledger.budget.delta / 2
+    assert ledger.methods["zcdp"].share == ledger.budget.delta / 2
 
 
 def test_stated_shares_and_shares_by_the_first_charge_are_different_terms(tmp_path):

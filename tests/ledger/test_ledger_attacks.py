@@ -67,7 +67,7 @@ def test_pure_and_stated_parts_add_up_exactly_on_the_method_approximate():
 )
 @pytest.mark.parametrize("k", [2, 3, 1000])
 def test_the_delta_of_a_group_is_never_below_the_truth_for_the_tiniest_epsilon(epsilon, k):
-    (atom,) = Guarantee.approximate(epsilon, 1e-6).group(k).atoms
+    (atom,) = Guarantee.approximate(epsilon, 1e-6).group(k).events
     least = k * Fraction(1, 10**6)
     assert least <= Fraction(atom.delta) <= least * (1 + Fraction(1, 10**11))
 
@@ -75,7 +75,7 @@ def test_the_delta_of_a_group_is_never_below_the_truth_for_the_tiniest_epsilon(e
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-9, 1e-6, 0.01, 0.5, 2.0])
 def test_the_delta_of_a_group_is_sharp_for_all_others(epsilon):
     for k in (2, 7):
-        (atom,) = Guarantee.approximate(epsilon, 1e-6).group(k).atoms
+        (atom,) = Guarantee.approximate(epsilon, 1e-6).group(k).events
         true = 1e-6 * math.fsum(math.exp(i * epsilon) for i in range(k))
         assert true * (1 - 1e-15) <= float(atom.delta) <= true * (1 + 1e-11)
 
@@ -85,12 +85,12 @@ def test_what_is_no_double_is_rounded_to_the_safe_side():
     assert Fraction(PrivacyEvent("approximate", 1.0, Decimal("0.3")).delta) >= Fraction(3, 10)
     assert PrivacyEvent("zcdp", 2**53 + 1).value >= 2**53 + 1
     assert Fraction(PrivacyEvent("rdp", 1.0, shape=Decimal("2.3")).shape) <= Fraction("2.3")
-    assert Fraction(Guarantee.rdp_of(Fraction(23, 10), 1).atoms[0].shape) <= Fraction(23, 10)
+    assert Fraction(Guarantee.rdp_of(Fraction(23, 10), 1).events[0].shape) <= Fraction(23, 10)
     for neighbors in ("substitute", ADD_REMOVE):
         for part in (Fraction(3, 10), Fraction(1, 10), Decimal("0.3"), Decimal("0.1"), 2**53 + 1):
-            (atom,) = Guarantee.dirichlet_of(part, part, neighbors=neighbors).atoms
+            (atom,) = Guarantee.dirichlet_of(part, part, neighbors=neighbors).events
             assert Fraction(atom.value) >= Fraction(part) >= Fraction(atom.shape)
-    assert Guarantee.dirichlet_of(0.3, 0.3).atoms[0].shape == 0.3
+    assert Guarantee.dirichlet_of(0.3, 0.3).events[0].shape == 0.3
 
 
 def test_numbers_too_long_to_write_are_rounded_up_or_refused_in_our_words():
@@ -150,20 +150,20 @@ def test_a_subclass_is_charged_by_its_atoms_and_not_by_what_it_says():
 @pytest.mark.parametrize(
     "words",
     [
-        {"atoms": (types.SimpleNamespace(pure=Fraction(0), zcdp=0.0, kind="pure", value=9.0),)},
-        {"atoms": (PrivacyEvent("pure", 1.0),), "assumptions": (object(),)},
-        {"atoms": (PrivacyEvent("pure", 1.0),), "theorem": 3},
+        {"events": (types.SimpleNamespace(pure=Fraction(0), zcdp=0.0, kind="pure", value=9.0),)},
+        {"events": (PrivacyEvent("pure", 1.0),), "assumptions": (object(),)},
+        {"events": (PrivacyEvent("pure", 1.0),), "theorem": 3},
     ],
 )
 def test_a_guarantee_is_made_of_atoms_and_text(words):
-    with pytest.raises(DomainError, match=r"atoms=|assumptions=|theorem="):
+    with pytest.raises(DomainError, match=r"events=|assumptions=|theorem="):
         Guarantee(**words)
 
 
 @pytest.mark.parametrize("value", ["1/0", "-1/2", "nan", "x", 3, "0x1p99999"])
 def test_a_stored_number_that_is_none_is_refused_in_our_words(value):
     stored = Guarantee.pure(1).to_dict()
-    stored["atoms"][0][1] = value
+    stored["events"][0][1] = value
     with pytest.raises(PymcPrivateError):
         Guarantee.from_dict(stored)
 
@@ -191,7 +191,7 @@ def forge(path, header=None, body=None, raw=None):
     return path
 
 
-MORE = {"atoms": [["pure", "100/1", "0x0p0", 1, "0x0p0"]]}
+MORE = {"events": [["pure", "100/1", "0x0p0", 1, "0x0p0"]]}
 FORGED = {
     "negative": {"body": {"pure": "-5/1"}},
     "negative delta": {"body": {"approximate": ["1/4", "-1/8"]}},
@@ -205,7 +205,7 @@ FORGED = {
     "deep": {"raw": "[" * 100_000},
     "long": {"raw": '{"number":' + "9" * 5000 + "}"},
     "no guarantee": {"body": {"guarantee": None}},
-    "odd guarantee": {"body": {"guarantee": {"atoms": 3}}},
+    "odd guarantee": {"body": {"guarantee": {"events": 3}}},
     "dearer guarantee": {"body": {"guarantee": Guarantee.pure(100).to_dict()}},
     "cheaper charge": {"body": {"pure": "1/8"}},
     "cheaper rho": {"body": {"zcdp": "1/800"}},

@@ -34,7 +34,7 @@ def contents(path, head=None):
         ledger = Ledger.open(path)
         ledger.verify(head)
         kept = [ledger.fetch(entry) for entry in ledger.entries if entry.completed]
-        return ledger.to_json(), ledger.roads, kept
+        return ledger.to_json(), ledger.methods, kept
     except Incompatible:
         return None
 

@@ -186,6 +186,6 @@ def test_a_ledger_in_memory_is_its_own_copy_and_refuses_pickling():
 
 
 def test_entries_methods_and_refusals_are_values_that_copy_and_pickle(ledger):
-    for value in (ledger.entries, ledger.roads, ledger.budget):
+    for value in (ledger.entries, ledger.methods, ledger.budget):
         assert pickle.loads(pickle.dumps(value)) == value
         assert copy.deepcopy(value) == value

@@ -48,11 +48,11 @@ def test_ten_tenths_fit_a_budget_of_one_and_ten_doubles_do_not():
 
 
 def test_without_delta_there_is_the_pure_method_only():
-    assert list(Ledger(epsilon=1).roads) == ["pure"]
+    assert list(Ledger(epsilon=1).methods) == ["pure"]
 
 
 def test_half_of_delta_goes_to_each_method_by_default():
-    statuses = Ledger(epsilon=1, delta=1e-5).roads
+    statuses = Ledger(epsilon=1, delta=1e-5).methods
     half = Fraction(1, 200_000)
     assert {name: status.share for name, status in statuses.items()} == {
         "pure": 0,
@@ -62,8 +62,8 @@ def test_half_of_delta_goes_to_each_method_by_default():
 
 
 def test_a_method_without_a_share_is_not_there():
-    assert list(Ledger(epsilon=1, delta=1e-5, shares={"zcdp": 1e-5}).roads) == ["pure", "zcdp"]
-    assert list(Ledger(epsilon=1, delta=1e-5, shares={}).roads) == ["pure"]
+    assert list(Ledger(epsilon=1, delta=1e-5, shares={"zcdp": 1e-5}).methods) == ["pure", "zcdp"]
+    assert list(Ledger(epsilon=1, delta=1e-5, shares={}).methods) == ["pure"]
 
 
 def test_zcdp_admits_what_pure_would_not():
@@ -71,7 +71,7 @@ def test_zcdp_admits_what_pure_would_not():
     ledger = Ledger(epsilon=2, delta=1e-5)
     for i in range(4):
         ledger.charge(guarantee, f"{i}")
-    statuses = ledger.roads
+    statuses = ledger.methods
     assert not statuses["pure"].open
     assert statuses["pure"].spent.epsilon == 4 * guarantee.exact_pure
     assert statuses["zcdp"].open
@@ -85,7 +85,7 @@ def test_the_zcdp_method_is_priced_at_its_own_share_and_rounded_up():
     ledger.charge(Guarantee.zcdp_of(0.003), "a")
     ledger.charge(Guarantee.zcdp_of(0.004), "b")
     total = Fraction(0.003) + Fraction(0.004)
-    status = ledger.roads["zcdp"]
+    status = ledger.methods["zcdp"]
     assert status.total == total
     assert status.spent.epsilon >= Fraction(renyi.zcdp_to_eps(0.007, 2e-6))
     assert status.spent.epsilon <= Fraction(renyi.zcdp_to_eps(0.007, 2e-6)) * (
@@ -137,7 +137,7 @@ def test_a_method_that_a_charge_cannot_enter_is_closed_for_good():
     ledger.charge(Guarantee.pure(0.25), "pure")
     ledger.charge(Guarantee.gdp_of(0.1), "Gaussian", delta=0)  # gives up two methods
     ledger.charge(Guarantee.pure(0.25), "pure again")
-    statuses = ledger.roads
+    statuses = ledger.methods
     assert [statuses[name].closed_by for name in ("pure", "zcdp", "approximate")] == [2, None, 2]
     assert [statuses[name].open for name in ("pure", "zcdp", "approximate")] == [False, True, False]
     with pytest.raises(BudgetExceeded, match="charge 2 has no bound of this kind"):

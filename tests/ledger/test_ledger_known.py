@@ -73,7 +73,7 @@ def test_totals_kept_along_the_way_are_those_of_a_fresh_look(path):
     for guarantee, delta in charges:
         ledger.charge(guarantee, "x", delta=delta)
         fresh = Ledger.open(path)
-        assert ledger.roads == fresh.roads
+        assert ledger.methods == fresh.methods
         assert (ledger.spent, ledger.left) == (fresh.spent, fresh.left)
 
 

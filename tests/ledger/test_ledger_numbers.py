@@ -74,7 +74,7 @@ def test_subnormal_charges_add_up_exactly(tiny):
     ledger = Ledger(epsilon=1)
     for _ in range(7):
         ledger.charge(Guarantee.pure(tiny), "a trifle")
-    assert ledger.roads["pure"].total == 7 * Fraction(repr(tiny))
+    assert ledger.methods["pure"].total == 7 * Fraction(repr(tiny))
     assert ledger.left.epsilon == 1 - 7 * Fraction(repr(tiny))
     ledger.charge(Guarantee.pure(math.nextafter(1.0, 0.0)), "nearly all")
     with pytest.raises(BudgetExceeded):

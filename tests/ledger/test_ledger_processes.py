@@ -47,7 +47,7 @@ def faults(ledger: Ledger, published: list[str]) -> list[str]:
         found.append("something was counted twice")
     if completed - set(published):
         found.append("stored before it was published")
-    if ledger.roads["pure"].total != COST * len(charged) or ledger.spent > ledger.budget:
+    if ledger.methods["pure"].total != COST * len(charged) or ledger.spent > ledger.budget:
         found.append("the totals are off")
     try:
         ledger.verify()

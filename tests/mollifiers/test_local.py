@@ -24,12 +24,12 @@ def test_any_two_holdings_are_within_epsilon(window, kind):
     sampler = LocalSampler(UNIFORM, 1.0, window=window, kind=kind)
     rng = np.random.default_rng(0)
     holdings = [*np.eye(K), *rng.dirichlet(np.full(K, 0.1), size=30)]
-    laws = np.log([sampler.law(h).probabilities for h in holdings])
+    laws = np.log([sampler.distribution(h).probabilities for h in holdings])
     assert (laws.max(axis=0) - laws.min(axis=0)).max() <= 1.0 + 1e-9
 
 
 def test_the_minimax_window_is_randomized_response_for_users_with_one_category():
-    law = LocalSampler(UNIFORM, 1.0, window="minimax").law(np.eye(K)[2]).probabilities
+    law = LocalSampler(UNIFORM, 1.0, window="minimax").distribution(np.eye(K)[2]).probabilities
     assert law[2] == pytest.approx(math.e / (math.e + K - 1), abs=1e-9)
     assert np.delete(law, 2) == pytest.approx(1 / (math.e + K - 1), abs=1e-9)
 
@@ -37,14 +37,14 @@ def test_the_minimax_window_is_randomized_response_for_users_with_one_category()
 def test_a_user_may_hold_a_law_rows_counts_or_a_sampler():
     sampler = LocalSampler({"a": 0.5, "b": 0.25, "c": 0.25}, 2.0)
     held = [0.5, 0.5, 0.0], ["a", "b", "a", "b"], {"a": 1, "b": 1}, lambda n: ["a", "b"] * (n // 2)
-    laws = [sampler.law(holding).probabilities for holding in held]
+    laws = [sampler.distribution(holding).probabilities for holding in held]
     for law in laws[1:]:
         np.testing.assert_allclose(law, laws[0], atol=1e-12)
 
 
 def test_a_law_that_may_be_called_is_a_law_and_no_sampler():
     kernel = stats.gaussian_kde(np.random.default_rng(3).normal(1, 0.5, 200))
-    law = LocalSampler(stats.norm(), 2.0).law(kernel)
+    law = LocalSampler(stats.norm(), 2.0).distribution(kernel)
     assert law.log_ratio(1.0) > 0.5
     assert law.log_ratio(-2.0) < -0.9
 
@@ -88,8 +88,8 @@ def test_what_is_printed_of_users_is_short_and_shows_no_draw():
 
 def test_a_user_with_one_number_is_told_what_to_hold():
     with pytest.raises(DomainError, match="a public width"):
-        LocalSampler(stats.norm(), 1.0).law([1.3])
-    law = LocalSampler(stats.norm(), 1.0).law(stats.norm(1.3, 0.2))
+        LocalSampler(stats.norm(), 1.0).distribution([1.3])
+    law = LocalSampler(stats.norm(), 1.0).distribution(stats.norm(1.3, 0.2))
     assert law.log_ratio(1.3) == pytest.approx(0.5)
 
 
@@ -112,13 +112,13 @@ def test_the_baselines_tell_the_truth_as_often_as_they_say():
         (lambda: LocalSampler(stats.norm(), 1.0, window="minimax"), "finite references"),
         (lambda: LocalSampler(stats.norm(), 1.0, kind="response"), "finite references"),
         (lambda: LocalSampler(UNIFORM, 1.0).collect([]), "no users"),
-        (lambda: LocalSampler(UNIFORM, 1.0).law([7, 8]), "no such category"),
-        (lambda: RESPONSE.law([1.5, -0.5, 0.0, 0.0, 0.0]), "holds probabilities"),
-        (lambda: RESPONSE.law({0: math.nan, 1: 1.0}), "holds probabilities"),
-        (lambda: RESPONSE.law({0: -1, 1: 2}), "holds probabilities"),
-        (lambda: RESPONSE.law({0: 0}), "holds probabilities"),
-        (lambda: RESPONSE.law([]), "holds nothing"),
-        (lambda: RESPONSE.law(lambda n: np.zeros(0)), "holds nothing"),
+        (lambda: LocalSampler(UNIFORM, 1.0).distribution([7, 8]), "no such category"),
+        (lambda: RESPONSE.distribution([1.5, -0.5, 0.0, 0.0, 0.0]), "holds probabilities"),
+        (lambda: RESPONSE.distribution({0: math.nan, 1: 1.0}), "holds probabilities"),
+        (lambda: RESPONSE.distribution({0: -1, 1: 2}), "holds probabilities"),
+        (lambda: RESPONSE.distribution({0: 0}), "holds probabilities"),
+        (lambda: RESPONSE.distribution([]), "holds nothing"),
+        (lambda: RESPONSE.distribution(lambda n: np.zeros(0)), "holds nothing"),
     ],
 )
 def test_bad_input_gets_a_clear_error(make, message):
@@ -136,4 +136,4 @@ def test_bad_input_gets_a_clear_error(make, message):
 )
 def test_what_is_no_mass_is_refused(holding, message):
     with pytest.raises(DomainError, match=message):
-        LocalSampler([0.5, 0.3, 0.2], 1.0).law(holding)
+        LocalSampler([0.5, 0.3, 0.2], 1.0).distribution(holding)

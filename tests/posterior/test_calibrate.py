@@ -74,7 +74,7 @@ def test_the_largest_range_fits_and_a_larger_one_does_not(epsilon, delta, count)
 )
 def test_the_best_road_is_used_and_named(private, epsilon, delta, count, road):
     plan = pmp.calibrate(private, epsilon=epsilon, delta=delta, draws=count)
-    assert plan.guarantee.road(delta) == road
+    assert plan.guarantee.accounting_method(delta) == road
     assert road in plan.summary()
     if delta:  # T3 affords more than the pure road and than zCDP
         assert plan.certificate.range * count > epsilon

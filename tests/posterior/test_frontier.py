@@ -97,7 +97,7 @@ def test_a_model_with_a_gaussian_road_is_weighed_against_boxes(slopes, alone):
     """Without delta the Gaussian road is closed, and a box is taken."""
     pure = pmp.calibrate(slopes, epsilon=1.0)
     assert pure.chosen.mass is not None
-    assert pure.guarantee.road(0.0) == "pure"
+    assert pure.guarantee.accounting_method(0.0) == "pure"
     masses = alone.to_frame()["prior_mass"]
     assert masses.isna().sum() == 1
     assert 0.95 in masses.tolist()

@@ -48,7 +48,7 @@ def test_noise_is_priced_within_the_budget_or_refused(given, neighbors):
         refused = error
     else:
         assert budget.fits(plan.guarantee)
-        assert MIN_SCALE[plan.law] <= plan.scale <= MAX_SCALE
+        assert MIN_SCALE[plan.distribution] <= plan.scale <= MAX_SCALE
         return
     assert "nothing was charged" in str(refused)
     assert ">=" in refused.allowed

@@ -122,10 +122,10 @@ def test_plans_of_dirichlet_draws(alpha, neighbors):
 
 def test_long_plans_take_another_road():
     long = 10**8 * G.pure(1e-3)
-    assert long.road(1e-6) == "zCDP (T4)"
-    assert "convolution of a plan" not in long.roads(1.0)
+    assert long.accounting_method(1e-6) == "zCDP (T4)"
+    assert "convolution of a plan" not in long.delta_by_method(1.0)
     with pytest.raises(Unsupported, match="too long"):
-        compose_events(long.atoms, "more_first")
+        compose_events(long.events, "more_first")
     assert compose_events.cache_info().maxsize <= 4
 
 

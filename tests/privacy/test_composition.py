@@ -27,7 +27,7 @@ def test_planned_draws_merge_and_adaptive_draws_do_not():
     one = Guarantee.bounded_range_of(0.1, draws=5)
     assert 2 * one == one * 2 == Guarantee.bounded_range_of(0.1, draws=10)
     adaptive = one + one
-    assert adaptive.road(1e-6) == "zCDP (T4)"  # T3 is not proved for adaptive choices
+    assert adaptive.accounting_method(1e-6) == "zCDP (T4)"  # T3 is not proved for adaptive choices
     assert adaptive.epsilon(1e-6) == zcdp_to_eps(2 * one.zcdp, 1e-6)
     assert adaptive.epsilon(1e-6) > (2 * one).epsilon(1e-6)
     assert adaptive.pure_epsilon == (2 * one).pure_epsilon
@@ -41,7 +41,7 @@ def test_gaussian_parts_compose_exactly_and_lose_that_beside_others():
     assert (4 * Guarantee.gdp_of(0.5)).gdp == 1.0
     mixed = together + Guarantee.pure(0.1)
     assert mixed.gdp == math.inf
-    assert mixed.road(1e-6) == "zCDP (T4)"
+    assert mixed.accounting_method(1e-6) == "zCDP (T4)"
     assert mixed.zcdp == pytest.approx(12.5 + Guarantee.pure(0.1).zcdp)
 
 
@@ -52,14 +52,14 @@ def test_deltas_already_fixed_are_paid_before_a_road_is_chosen():
     assert both.epsilon(2e-6) == pytest.approx(0.2 + rest.epsilon(0.8e-6), rel=1e-12)
     assert both.epsilon(2e-6) > 0.2 + rest.epsilon(2e-6) + 1e-3
     assert both.epsilon(1.1e-6) == math.inf
-    assert "already fixed" in both.road(1.1e-6)
+    assert "already fixed" in both.accounting_method(1.1e-6)
     assert both.delta(0.19) == 1.0
     assert both.delta(0.8) == pytest.approx(1.2e-6 + rest.delta(0.6), rel=1e-9)
 
 
 def test_a_plan_keeps_its_exact_curve_beside_fixed_deltas():
     both = Guarantee.bounded_range_of(0.1, draws=10) + Guarantee.approximate(0.1, 6e-7)
-    assert both.road(2e-6) == "exact curve of N draws (T3)"
+    assert both.accounting_method(2e-6) == "exact curve of N draws (T3)"
     assert both.epsilon(2e-6) == pytest.approx(0.1 + br_eps(1.4e-6, 10, 0.1), rel=1e-10)
     assert both.delta(0.5) == pytest.approx(6e-7 + br_delta(0.4, 10, 0.1), rel=1e-10)
 
@@ -67,7 +67,7 @@ def test_a_plan_keeps_its_exact_curve_beside_fixed_deltas():
 def test_approximate_parts_add_up_basically():
     three = 3 * Guarantee.approximate(0.25, 1e-7)
     assert three.epsilon(3.1e-7) == 0.75
-    assert three.road(3.1e-7) == "basic composition"
+    assert three.accounting_method(3.1e-7) == "basic composition"
     assert three.delta(0.75) >= 3e-7
     assert three.delta(0.749) == 1.0
 
@@ -83,7 +83,7 @@ def test_sums_are_never_below_the_exact_sum(epsilons, counts):
         count * Guarantee.pure(e) for e, count in zip(epsilons, counts + [1] * 6, strict=False)
     ]
     total = sum(parts[1:], parts[0])
-    exact = sum(atom.count * written(e) for atom, e in zip(total.atoms, epsilons, strict=True))
+    exact = sum(atom.count * written(e) for atom, e in zip(total.events, epsilons, strict=True))
     assert Fraction(total.pure_epsilon) >= exact or written(total.pure_epsilon) == exact
     assert total.pure_epsilon <= float(exact) * (1 + 1e-14)
     rho = Guarantee((), "substitute")
@@ -148,7 +148,7 @@ def test_epsilon_and_delta_of_a_sum_agree(one, two, d):
     assert both.delta(epsilon) <= d * (1 + 1e-6)
     assert both.epsilon(d) >= max(one.epsilon(d), two.epsilon(d)) * (1 - 1e-9)
     assert both.epsilon(d / 2) >= epsilon
-    assert both.road(d) in both.roads(epsilon)
+    assert both.accounting_method(d) in both.delta_by_method(epsilon)
 
 
 # ---- groups (T24) ---------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def test_twenty_one_pairs_of_theory_t11():
     alpha = 1 + 4 * 19 * r
     tables = Guarantee.dirichlet_of(r, alpha, tables=21)
     assert 1.0310 < tables.epsilon(1e-5) <= 1.032
-    assert tables.road(1e-5) == "convolution of a plan"
+    assert tables.accounting_method(1e-5) == "convolution of a plan"
     renyi = min(
         rdp_to_eps(order, 21 * beta_pair_rdp(order, r, alpha), 1e-5)
         for order in np.linspace(5, 60, 200)
@@ -189,19 +189,19 @@ def test_masses_add_up_and_questions_agree():
 def test_different_releases_convolve_only_where_declared_together():
     draws, counts = Guarantee.bounded_range_of(0.1, 5), Guarantee.dirichlet_of(0.3, 4.0)
     joint, adaptive = Guarantee.jointly(draws, counts), draws + counts
-    assert joint.road(1e-6) == "convolution of a plan"
-    assert "convolution of a plan" not in adaptive.roads(0.5)
+    assert joint.accounting_method(1e-6) == "convolution of a plan"
+    assert "convolution of a plan" not in adaptive.delta_by_method(0.5)
     assert joint.epsilon(1e-6) < adaptive.epsilon(1e-6)
     alone = max(draws.epsilon(1e-6), counts.epsilon(1e-6))
     assert joint.epsilon(1e-6) > alone
-    assert "convolution of a plan" not in (joint + Guarantee.pure(0.1)).roads(0.5)
+    assert "convolution of a plan" not in (joint + Guarantee.pure(0.1)).delta_by_method(0.5)
     assert (Guarantee(()) + joint).planned
     assert Guarantee.from_dict(joint.to_dict()) == joint
 
 
 def test_added_records_are_counted_in_both_directions():
     draws = Guarantee.dirichlet_of(0.3, 4.0, draws=2, neighbors="add_remove")
-    each = [accounting.compose_events(draws.atoms, d).delta(0.3) for d in DIRECTIONS]
+    each = [accounting.compose_events(draws.events, d).delta(0.3) for d in DIRECTIONS]
     assert draws.delta(0.3) == max(each)
     assert each[0] != each[1]
 

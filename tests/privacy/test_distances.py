@@ -86,5 +86,5 @@ def test_what_is_no_distance_is_no_relation(relation):
 def test_a_mu_besides_does_not_move_with_the_distance():
     """It is proved for whole records only: kept as it is, it would promise too much far away."""
     both = Guarantee.posterior_of(0.1, 0.05, 3, neighbors=ONE)
-    assert both.at(10.0).atoms[0].mu == math.inf
+    assert both.at(10.0).events[0].mu == math.inf
     assert both.at(10.0).epsilon(1e-6) >= promise(1.0, 3).epsilon(1e-6)

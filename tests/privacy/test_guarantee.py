@@ -24,7 +24,7 @@ SAMPLE = (
     Guarantee.bounded_range_of(0.1, draws=10, theorem="T3"),
     Guarantee.none("a seed was given"),
 )
-kinds = pytest.mark.parametrize("one", SAMPLE, ids=lambda one: one.atoms[0].kind)
+kinds = pytest.mark.parametrize("one", SAMPLE, ids=lambda one: one.events[0].kind)
 
 
 # ---- what each kind promises ----------------------------------------------------------------
@@ -45,8 +45,8 @@ def test_a_posterior_draw_has_three_roads():
     assert ten.zcdp <= 10 * 0.1**2 / 8 * (1 + 1e-14)
     assert ten.epsilon(1e-6) == br_eps(1e-6, 10, 0.1)
     assert ten.delta(0.4) == br_delta(0.4, 10, 0.1)
-    assert ten.road(1e-6) == "exact curve of N draws (T3)"
-    assert ten.road(0.0) == "pure"
+    assert ten.accounting_method(1e-6) == "exact curve of N draws (T3)"
+    assert ten.accounting_method(0.0) == "pure"
 
 
 def test_what_is_absent_is_infinite():
@@ -135,13 +135,13 @@ def test_printed_epsilons_are_not_below_the_true_ones():
     "stored",
     [
         {},
-        {"atoms": 3},
+        {"events": 3},
         SAMPLE[0].to_dict() | {"neighbors": "whom"},
-        SAMPLE[0].to_dict() | {"atoms": [["pure", "-0x1p0", "0x0p0", 1]]},
-        SAMPLE[0].to_dict() | {"atoms": [["purest", "0x1p0", "0x0p0", 1]]},
-        SAMPLE[0].to_dict() | {"atoms": [["pure", "0x1p0", "0x1p-3", 1]]},
-        SAMPLE[0].to_dict() | {"atoms": [["pure", "0x1p0", "0x0p0", 0]]},
-        SAMPLE[0].to_dict() | {"atoms": [["pure", "nan", "0x0p0", 1]]},
+        SAMPLE[0].to_dict() | {"events": [["pure", "-0x1p0", "0x0p0", 1]]},
+        SAMPLE[0].to_dict() | {"events": [["purest", "0x1p0", "0x0p0", 1]]},
+        SAMPLE[0].to_dict() | {"events": [["pure", "0x1p0", "0x1p-3", 1]]},
+        SAMPLE[0].to_dict() | {"events": [["pure", "0x1p0", "0x0p0", 0]]},
+        SAMPLE[0].to_dict() | {"events": [["pure", "nan", "0x0p0", 1]]},
     ],
 )
 def test_a_damaged_record_is_refused(stored):
@@ -183,7 +183,7 @@ def test_impossible_promises_are_refused_with_what_is_allowed(call):
 def test_exact_numbers_enter_rounded_up():
     for exact in (Fraction(1, 3), Decimal("0.1"), 3):
         assert Fraction(Guarantee.pure(exact).pure_epsilon) >= Fraction(exact)
-    assert Guarantee.bounded_range_of(0.1, draws=np.int64(10)).atoms[0].count == 10
+    assert Guarantee.bounded_range_of(0.1, draws=np.int64(10)).events[0].count == 10
     assert Guarantee.pure(np.float64(0.1)) == Guarantee.pure(0.1)
 
 

@@ -40,7 +40,7 @@ def test_a_promise_about_any_two_data_sets_is_restated_for_records_and_never_bac
     whole = Guarantee.mollifier_of(0.5, neighbors=ANY)
     for neighbors in (SUBSTITUTE, ADD_REMOVE):
         record = whole.restated(neighbors)
-        assert (record.neighbors, record.atoms) == (neighbors, whole.atoms)
+        assert (record.neighbors, record.events) == (neighbors, whole.events)
         with pytest.raises(Incompatible, match="says nothing of another relation"):
             record.restated(ANY)
     tilt = Guarantee.bounded_range_of(0.5, neighbors=ANY)

@@ -123,7 +123,7 @@ def test_dirichlet_and_mollifier_draws():
     one = Guarantee.dirichlet_of(0.5, 3.0)
     assert one.epsilon(1e-5) == privacy.beta_pair_eps(1e-5, 0.5, 3.0)
     assert one.delta(1.0) == privacy.beta_pair_delta(1.0, 0.5, 3.0)
-    assert one.road(1e-5) == "exact curve (T9-T15)"
+    assert one.accounting_method(1e-5) == "exact curve (T9-T15)"
     assert one.pure_epsilon == one.zcdp == math.inf
     added = Guarantee.dirichlet_of(0.5, 3.0, neighbors="add_remove")
     assert added.epsilon(1e-5) == privacy.gamma_pair_eps(1e-5, 0.5, 3.0)

@@ -93,7 +93,7 @@ def test_randomized_response_events_are_safe(parameter, buckets):
 
 def test_a_count_of_an_event_is_whole():
     part = ZCDpEvent(rho=0.1, xi=0)
-    assert from_event(SelfComposedDpEvent(count=3, event=part)).atoms[0].count == 3
+    assert from_event(SelfComposedDpEvent(count=3, event=part)).events[0].count == 3
     with pytest.raises(DomainError):
         from_event(SelfComposedDpEvent(count=2.9, event=part))
 
@@ -116,9 +116,9 @@ def test_a_huge_pure_promise_is_no_gaussian_event():
 def test_groups_multiply_exactly(value, k):
     assert Fraction(G.zcdp_of(value).group(k).zcdp) >= k * k * Fraction(value)
     assert Fraction(G.gdp_of(value).group(k).gdp) >= k * Fraction(value)
-    ranged = G.bounded_range_of(value).group(k).atoms[0]
+    ranged = G.bounded_range_of(value).group(k).events[0]
     assert Fraction(ranged.number) >= k * Fraction(value)
-    renyi = G.rdp_of(1e6, value).group(k).atoms[0]
+    renyi = G.rdp_of(1e6, value).group(k).events[0]
     assert Fraction(renyi.number) >= 3 ** (k - 1).bit_length() * Fraction(value)
 
 
@@ -141,7 +141,7 @@ def test_a_truth_just_below_one_in_three_is_not_free():
 
 
 def test_an_order_is_rounded_down():
-    assert Fraction(G.rdp_of(Fraction(11, 10), 1).atoms[0].shape) <= Fraction(11, 10)
+    assert Fraction(G.rdp_of(Fraction(11, 10), 1).events[0].shape) <= Fraction(11, 10)
 
 
 @pytest.mark.parametrize("noise", [0.1, 0.3, 0.6, 0.7, 0.9])
@@ -183,13 +183,13 @@ def stored(**changes):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"atoms": [["pure", "0.1", "0x0p0", 1, "0x0p0"]]},
-        {"atoms": [["pure", "1", "0x0p0", 1, "0x0p0"]]},
-        {"atoms": [["pure", "0x1p0", "0x0p0", 1, "0.1"]]},
-        {"atoms": [["pure", "1/0", "0x0p0", 1, "0x0p0"]]},
-        {"atoms": [["pure", "0x1p9999", "0x0p0", 1, "0x0p0"]]},
-        {"atoms": [["beta_pair", "0x0p0", "0x0p0", 1, "0x1p0"]]},
-        {"atoms": [["gamma_pair", "0x0p0", "0x0p0", 1, "0x1p0"]]},
+        {"events": [["pure", "0.1", "0x0p0", 1, "0x0p0"]]},
+        {"events": [["pure", "1", "0x0p0", 1, "0x0p0"]]},
+        {"events": [["pure", "0x1p0", "0x0p0", 1, "0.1"]]},
+        {"events": [["pure", "1/0", "0x0p0", 1, "0x0p0"]]},
+        {"events": [["pure", "0x1p9999", "0x0p0", 1, "0x0p0"]]},
+        {"events": [["beta_pair", "0x0p0", "0x0p0", 1, "0x1p0"]]},
+        {"events": [["gamma_pair", "0x0p0", "0x0p0", 1, "0x1p0"]]},
         {"planned": "false"},
         {"planned": 1},
         {"theorem": 5},
@@ -252,6 +252,6 @@ def test_numbers_beyond_the_doubles_are_infinite_or_counted():
     assert math.isinf((10 * G.pure(1e308)).pure_epsilon)
     assert math.isinf((10 * G.pure(1e308)).epsilon(0.5))
     for other in (math.inf, 1e308):
-        joint = G.jointly(G.pure(1), G.bounded_range_of(other)).roads(2)
+        joint = G.jointly(G.pure(1), G.bounded_range_of(other)).delta_by_method(2)
         assert all(0.0 <= delta <= 1.0 for delta in joint.values())
     assert draws_affordable(1, 1e-6, 1e-300) == 10**18

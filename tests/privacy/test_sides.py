@@ -90,9 +90,9 @@ def test_runs_of_a_release_are_not_draws_from_one_posterior(eps):
     assert alike <= draws.delta(eps) <= alike * 1.002
     for several in (runs, listed):
         assert max(mixed, alike) <= several.delta(eps) <= 1.1 * max(mixed, alike)
-    assert runs.atoms == (PrivacyEvent("gamma_either", r, 0.0, 2, a),)
-    assert (1 * one).atoms == one.atoms
-    assert (2 * runs).atoms[0].count == (2 * draws).atoms[0].count == 4
+    assert runs.events == (PrivacyEvent("gamma_either", r, 0.0, 2, a),)
+    assert (1 * one).events == one.events
+    assert (2 * runs).events[0].count == (2 * draws).events[0].count == 4
 
 
 def test_the_symmetric_pair_is_above_both_directions():
@@ -127,7 +127,7 @@ def test_adaptive_sums_and_ledgers_add_bounds_of_both_directions():
     one, other = Guarantee.gamma_of(*LARGE), Guarantee.gamma_of(*SMALL)
     total = one + other
     worst = max(exact(2.0, LARGE, i, SMALL, j) for i, j in product((True, False), repeat=2))
-    assert "convolution of a plan" not in total.roads(2.0)
+    assert "convolution of a plan" not in total.delta_by_method(2.0)
     assert total.delta(2.0) >= worst
     assert total.rdp(1.5) >= one.rdp(1.5) + other.rdp(1.5)
     account = pmp.Ledger(epsilon=20, delta="1e-3", shares={"approximate": "1e-3"})

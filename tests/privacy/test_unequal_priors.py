@@ -58,10 +58,10 @@ def test_several_families_may_have_several_directions():
     """So the least parameter stands for both there; `test_sides` has plans of two such pairs."""
     several = TableSensitivity(2)
     power, promise = largest_posterior_power(CountBudget.of(1, 1e-5), A, several, B)
-    assert promise.atoms == several.guarantee(power, A).atoms
+    assert promise.events == several.guarantee(power, A).events
     one = Guarantee.dirichlet_of(R, A, beta=B)
-    assert (2 * one).atoms == (2 * Guarantee.dirichlet_of(R, A)).atoms
-    assert (1 * one).atoms == one.atoms
+    assert (2 * one).events == (2 * Guarantee.dirichlet_of(R, A)).events
+    assert (1 * one).events == one.events
 
 
 def test_it_is_kept_written_and_read():

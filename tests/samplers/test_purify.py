@@ -141,7 +141,7 @@ def test_calibrate_without_delta_takes_it_and_the_price_is_pure(plan, boxed):
     assert guarantee.delta(1.0) == 0.0
     # Near a Gaussian-private law is not Gaussian-private, and no distance is left to be paid for.
     assert guarantee.gdp == math.inf
-    assert {atom.kind for atom in guarantee.atoms}.isdisjoint({"distance", "gaussian", "gdp"})
+    assert {atom.kind for atom in guarantee.events}.isdisjoint({"distance", "gaussian", "gdp"})
     assert exact.mu < math.inf
 
 
@@ -208,7 +208,7 @@ def test_what_one_purified_draw_costs_is_what_is_charged(text, plan):
 
 
 def test_bounds_speak_of_the_law_that_purified_draws_have(text):
-    near = "a law near the private posterior, on the sampler's grid"
+    near = "a distribution near the private posterior, on the sampler's grid"
     assert f"independent draws of {near}" in text
     assert "exact draws" not in text
 
@@ -218,7 +218,7 @@ def test_a_report_on_purified_draws_says_no_more(paid):
     text = words_of(pmp.report(paid[0]))
     assert "GDP" not in text
     assert "one exact draw" not in text
-    assert "Of a law near the private posterior, on the sampler's grid." in text
+    assert "Of a distribution near the private posterior, on the sampler's grid." in text
 
 
 @pytest.mark.audit

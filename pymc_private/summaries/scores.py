@@ -278,19 +278,19 @@ class ScoreMechanism:
 
     def _noisy_scores(self, released: Mapping[str, np.ndarray], rows: Rows) -> list[NoisyScore]:
         """All released scores, prepared on the rows of a reference."""
-        found = []
-        bounds = [np.inf] * ROUNDS + [float(released["weight_bound"])]
-        for k, weight_bound in enumerate(bounds):
-            score = ClippedScore(
-                self.model,
-                released["thetas"][k],
-                released["metrics"][k],
-                float(released["bounds"][k]),
-                weight_bound,
-            )
-            value, sd = released["scores"][k], float(released["sds"][k])
-            found.append(NoisyScore(score, score.at(rows), value, sd))
-        return found
+        return [self._noisy_score(released, k, rows) for k in range(ROUNDS + 1)]
+
+    def _noisy_score(self, released: Mapping[str, np.ndarray], k: int, rows: Rows) -> NoisyScore:
+        """One released score; the last one is the final score."""
+        score = ClippedScore(
+            self.model,
+            released["thetas"][k],
+            released["metrics"][k],
+            float(released["bounds"][k]),
+            float(released["weight_bound"]) if k == ROUNDS else np.inf,
+        )
+        value, sd = released["scores"][k], float(released["sds"][k])
+        return NoisyScore(score, score.at(rows), value, sd)
 
     def _curvature(
         self, released: Mapping[str, np.ndarray], final: NoisyScore, weights: np.ndarray
@@ -323,7 +323,7 @@ class ScoreMechanism:
     def _distance(self, released: Mapping[str, np.ndarray]) -> float:
         """g' (J + s^2 I)^-1 g / p at theta_t."""
         large = reference_of(released, "large")
-        final = self._noisy_scores(released, large.rows)[-1]
+        final = self._noisy_score(released, ROUNDS, large.rows)
         _, second = final.clipped.moments(float(released["count"]) * large.weights)
         noise = final.sd**2 * np.eye(len(second))
         return float(final.value @ np.linalg.solve(second + noise, final.value)) / len(second)

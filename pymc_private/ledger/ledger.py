@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError
 from pymc_private.ledger.entry import (
+    ChargeCost,
     Entry,
     Header,
     chain_hash,
@@ -246,11 +247,24 @@ class Ledger:
         cost = charge_cost(guarantee, delta, self._verified.header)
         check_texts(label, name, key)
         with self._verified.transact(write=True) as (connection, state):
-            if not state.totals.plus(cost).proves_budget(self._verified.header):
-                raise budget_exceeded(self._verified.header, state.totals, cost)
+            _refuse_overspending(state, cost, self._verified.header)
             number = len(state.entries) + 1
             body = write_charge(number, label, name, key, cost, guarantee.to_dict())
             return append_charge(connection, number, body, state.heads[-1])
+
+    def check(self, guarantee: Guarantee, *, delta: object = None) -> None:
+        """Raise what :meth:`charge` would raise now; nothing is charged.
+
+        Another process may charge in between, so that a later charge can be refused all the same.
+
+        Raises
+        ------
+        BudgetExceeded, Incompatible, DomainError
+            As :meth:`charge`.
+        """
+        cost = charge_cost(canonical_guarantee(guarantee), delta, self._verified.header)
+        with self._verified.transact(write=True) as (_, state):
+            _refuse_overspending(state, cost, self._verified.header)
 
     def store(self, entry: Entry, content: bytes | None = None) -> Entry:
         """Complete a charge: put the release it paid for on record.
@@ -341,6 +355,12 @@ class Ledger:
             return how(place, self._verified.read(), self._verified.store.notes)
         except PymcPrivateError as error:  # printing must not fail, least of all in a debugger
             return unreadable_text(place, error)
+
+
+def _refuse_overspending(state: LedgerState, cost: ChargeCost, header: Header) -> None:
+    """Refuse a charge after which no accounting method would prove the budget."""
+    if not state.totals.plus(cost).proves_budget(header):
+        raise budget_exceeded(header, state.totals, cost)
 
 
 def _reference(path: str, header: Header | None, read_only: bool = False) -> Ledger:

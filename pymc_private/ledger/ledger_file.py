@@ -35,7 +35,6 @@ from pymc_private.ledger.sqlite import (
     create_tables,
     damage_error,
     format_version,
-    migrate,
     transaction,
     translated_errors,
 )
@@ -91,10 +90,10 @@ def warn_of_network(path: str) -> None:
         )
 
 
-def has_companion(path: str, suffix: str) -> bool:
-    """Whether there is a journal ("-journal") or a log ("-wal") beside the file, not empty."""
+def has_journal(path: str) -> bool:
+    """Whether there is a journal beside the file, not empty."""
     with contextlib.suppress(OSError):
-        return Path(path + suffix).stat().st_size > 0
+        return Path(f"{path}-journal").stat().st_size > 0
     return False
 
 
@@ -199,7 +198,7 @@ def _put_in_place(draft: str, path: str) -> None:
 
 
 def check_file(path: str, *, read_only: bool = False) -> None:
-    """Check that a file is a sound ledger; one of an older format is migrated.
+    """Check that a file is a sound ledger.
 
     Raises
     ------
@@ -228,40 +227,27 @@ def check_file(path: str, *, read_only: bool = False) -> None:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok":
                 raise damage_error(path, verdict)
-            migrate(connection)
 
 
 def copy_to_memory(path: str) -> sqlite3.Connection:
-    """Copy a ledger into memory, in the current format, and write nothing beside it.
+    """Copy a ledger into memory, and write nothing beside it.
 
     Raises
     ------
     Incompatible
-        The file is damaged, or charges are in a log that cannot be read from this medium.
+        The file is damaged, or a charge that was interrupted cannot be undone on this medium.
     """
-    # With a rollback journal readers leave nothing. A reader of an older file in WAL mode would
-    # leave two files in the folder; while there is no log, the file alone is the ledger.
-    without_log = not has_companion(path, "-wal") and _is_in_wal_mode(path)
-    mode = SNAPSHOT_MODE if without_log else READ_MODE
     memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     try:
-        with translated_errors(path):
-            with connected(path, mode) as connection:
-                (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-                if verdict != "ok":
-                    raise damage_error(path, verdict)
-                connection.backup(memory)
-            migrate(memory)
+        with translated_errors(path), connected(path, READ_MODE) as connection:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
+                raise damage_error(path, verdict)
+            connection.backup(memory)
     except BaseException:
         memory.close()
         raise
     return memory
-
-
-def _is_in_wal_mode(path: str) -> bool:
-    """Whether the file is in WAL mode: bytes 18 and 19 of its header, read by SQLite."""
-    with connected(path, SNAPSHOT_MODE) as connection:
-        return bytes(connection.serialize()[18:20]) == b"\x02\x02"
 
 
 def _application_and_format(path: str) -> tuple[int, int]:
@@ -462,7 +448,7 @@ class FileView(FileStore):
         """A value that changes when another process writes."""
         with contextlib.suppress(OSError):
             seen = Path(self.path).stat()
-            return seen.st_ino, seen.st_size, seen.st_mtime_ns, has_companion(self.path, "-journal")
+            return seen.st_ino, seen.st_size, seen.st_mtime_ns, has_journal(self.path)
         return None
 
     def keep_open(self) -> None:

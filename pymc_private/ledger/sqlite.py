@@ -18,9 +18,6 @@ TRUNCATE and PERSIST are hardly quicker.
 Locks. Only SQLite opens the file of a ledger: on POSIX, closing any other handle of it drops
 all locks that this process has on it, and then two processes write at once.
 
-Formats. 1: every release on record was kept in the file. 2: a release may be on record without
-being kept (``content`` is NULL).
-
 Reads. Every read checks the hash chain. A full read checks every line. A process that goes on
 charging remembers what it has checked and reads only what came after: the chain binds that to
 the last line it knows. So a long ledger is as quick to charge as a short one, and a file that
@@ -207,31 +204,18 @@ def damage_error(place: str, why: str) -> Incompatible:
 
 
 APPLICATION_ID = 0x504D504C  # "PMPL", in the header of the SQLite file
-FORMAT_VERSION = 3
-CREATE_RELEASES = """CREATE TABLE releases (number INTEGER PRIMARY KEY REFERENCES charges,
-                       sha256 TEXT NOT NULL, content BLOB)"""
+FORMAT_VERSION = 1
 CREATE_TABLES = (
     "CREATE TABLE ledger (header TEXT NOT NULL, hash TEXT NOT NULL)",
     """CREATE TABLE charges (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL,
                       hash TEXT NOT NULL)""",
-    CREATE_RELEASES,
+    """CREATE TABLE releases (number INTEGER PRIMARY KEY REFERENCES charges,
+                       sha256 TEXT NOT NULL, content BLOB)""",
 )
-
-# Statements that turn each older format into the next. The chain of hashes covers headers and
-# charges, so no step may change a word of them.
-MIGRATIONS = {
-    1: (
-        "ALTER TABLE releases RENAME TO releases_1",
-        CREATE_RELEASES,
-        "INSERT INTO releases SELECT number, sha256, content FROM releases_1",
-        "DROP TABLE releases_1",
-    ),
-    2: (),  # headers of format 3 may leave the shares of delta to the first charge
-}
 
 
 def create_tables(connection: sqlite3.Connection, header: str, head: str) -> None:
-    """Create an empty ledger of the current format."""
+    """Create an empty ledger; the content of a release that is not kept is NULL."""
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={FORMAT_VERSION}")
     for table in CREATE_TABLES:
@@ -260,19 +244,8 @@ def check_format(version: int, place: str) -> None:
             allowed=f"format {FORMAT_VERSION}",
             do="update pymc_private; the file was left as it is",
         )
-    if version < min(MIGRATIONS):
+    if version < FORMAT_VERSION:
         raise damage_error(place, f"format {version} does not exist")
-
-
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a ledger to the current format in one transaction, once however many processes try."""
-    if format_version(connection) == FORMAT_VERSION:
-        return
-    with transaction(connection, write=True):
-        for version in range(format_version(connection), FORMAT_VERSION):
-            for statement in MIGRATIONS[version]:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version={FORMAT_VERSION}")
 
 
 Parsed = TypeVar("Parsed")

@@ -309,14 +309,13 @@ def event_to_json(event: PrivacyEvent) -> list[Any]:
 
 
 def event_from_json(stored: Sequence[Any]) -> PrivacyEvent:
-    """Event that `event_to_json` wrote; the oldest records have no shape."""
-    kind, value, delta, count, *rest = stored
-    if len(rest) > 2:
-        raise ValueError(rest)
-    more: dict[str, Any] = {"shape": _double_from_text(rest[0])} if rest else {}
-    if len(rest) == 2:
-        name = "other" if kind == "beta_pair" else "mu"
-        more[name] = _double_from_text(rest[1]) if name == "other" else _number_from_text(rest[1])
+    """Event that `event_to_json` wrote."""
+    kind, value, delta, count, shape, *rest = stored
+    more: dict[str, Any] = {"shape": _double_from_text(shape)}
+    if rest:
+        (number,) = rest
+        beta = kind == "beta_pair"
+        more["other" if beta else "mu"] = (_double_from_text if beta else _number_from_text)(number)
     return PrivacyEvent(kind, _number_from_text(value), _number_from_text(delta), count, **more)
 
 

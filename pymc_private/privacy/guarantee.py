@@ -484,7 +484,7 @@ class Guarantee:
             if isinstance(named, str):
                 raise TypeError(named)
             words = (record["neighbors"], record["theorem"], tuple(named))
-            return cls(events, *words, record.get("planned", len(events) < 2))
+            return cls(events, *words, record["planned"])
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise Incompatible("this is not a stored guarantee") from error
 

@@ -33,6 +33,11 @@ def too_new(path):
     edit(path, ("PRAGMA user_version=99",))
 
 
+def of_no_format(path):
+    Ledger(path, epsilon=1)
+    edit(path, ("PRAGMA user_version=0",))
+
+
 def without_table(path):
     Ledger(path, epsilon=1)
     edit(path, ("DROP TABLE releases",))
@@ -69,6 +74,7 @@ BAD = {
         without_table,
     ],
     "newer version": [too_new],
+    "does not exist": [of_no_format],
 }
 
 

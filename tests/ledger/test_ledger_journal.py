@@ -189,8 +189,8 @@ def test_after_a_kill_inside_with_all_reported_charges_are_in_the_file_itself(pa
     assert elsewhere("-c", KILLED, path, codes=(-signal.SIGKILL,)).split() == [
         str(i) for i in range(1, 11)
     ]
-    assert ledger_file.has_companion(str(path), "-journal")
-    assert not ledger_file.has_companion(str(path), "-wal")
+    assert ledger_file.has_journal(str(path))
+    assert not path.with_name(path.name + "-wal").exists()
     with pytest.raises(Incompatible, match="interrupted here"):
         Ledger.open(path, read_only=True)
     assert labels(path) == [f"A{i}" for i in range(10)]
@@ -208,37 +208,8 @@ def test_inside_with_no_log_ever_stands_beside_the_file(path):
             assert path.read_bytes().count(b'"draw"') == len(ledger.entries)
 
 
-# ---- files that an older version made ----------------------------------------------------------
-OLDER = """
-import os, signal, sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("PRAGMA journal_mode=WAL")
-connection.execute("INSERT INTO charges SELECT * FROM taken")
-connection.execute("DROP TABLE taken")
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system does not kill")
-@pytest.mark.parametrize("use", [lambda path: Ledger.open(path), lambda p: Ledger(p, epsilon=2)])
-def test_an_older_file_with_a_log_is_moved_to_a_journal_when_it_is_opened(use, path, elsewhere):
-    Ledger(path, epsilon=2).charge(TENTH, "first")
-    insert = charge_of(path, "in the log")
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("CREATE TABLE taken (number, body, hash)")
-        rows = []
-        insert(type("Taker", (), {"execute": lambda self, query, row: rows.append(row)})())
-        connection.execute("INSERT INTO taken VALUES (?, ?, ?)", rows[0])
-    elsewhere("-c", OLDER, path, codes=(-signal.SIGKILL,))
-    assert ledger_file.has_companion(str(path), "-wal")
-    assert len(Ledger.open(path, read_only=True).entries) == 2
-    ledger = use(path)
-    assert [entry.label for entry in ledger.entries] == ["first", "in the log"]
-    assert path.read_bytes()[18:20] == b"\x01\x01"
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-
-def test_an_older_file_whose_log_another_program_keeps_open_is_refused(path, monkeypatch):
+# ---- write-ahead logs ------------------------------------------------------------------------
+def test_a_file_whose_log_another_program_keeps_open_is_refused(path, monkeypatch):
     Ledger(path, epsilon=2).charge(TENTH, "first")
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.2)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:

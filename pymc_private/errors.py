@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
 
 class PymcPrivateError(Exception):
@@ -141,6 +141,41 @@ def nearest_names(word: str, known: Iterable[str]) -> str:
     near = near or difflib.get_close_matches(word, names, n=2, cutoff=0.6)
     near = near or [name for name in names if len(word) > 1 and name.startswith(word)]
     return "did you mean " + " or ".join(f"'{name}'" for name in near) + "?" if near else ""
+
+
+class PointsElsewhere:
+    """A class whose errors say where to find what is sought in it, or the nearest name.
+
+    Attributes
+    ----------
+    _elsewhere : mapping of str to str
+        What to write in place of names that others look for here.
+    """
+
+    __slots__ = ()
+    _elsewhere: ClassVar[Mapping[str, str]] = {}
+
+    if not TYPE_CHECKING:  # to a type checker, an unknown attribute stays an error
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_") or hasattr(type(self), name):
+                return object.__getattribute__(self, name)  # raises what went wrong
+            text = f"a {type(self).__name__} has no '{name}'"
+            known = [known for known in dir(self) if not known.startswith("_")]
+            found = self._elsewhere.get(name) or nearest_names(name, known)
+            text = f"{text}: {found}" if found else text
+            raise AttributeError(text, name=name, obj=self)
+
+    def __enter__(self) -> NoReturn:
+        raise DomainError(
+            f"a {type(self).__name__} is no model, and nothing is built in its context",
+            got=type(self).__name__,
+            allowed="the model of a summary",
+            do=self._elsewhere.get("sample"),
+        )
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing was entered."""
 
 
 def suggest_arguments(function: Function) -> Function:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -208,8 +208,13 @@ def publish(job: ReleaseJob[Published], options: ReleaseOptions) -> Published:
     if stored is not None:
         return _save_to_file(stored, options, f"nothing more was charged; {kept_text(job)}")
     storage.check_destination(options.save, overwrite=options.again)
+    price = _price(job, options, ledger, at)
+    if math.isfinite(job.guarantee.epsilon(job.delta)):  # else the rehearsal says why it is not
+        with _explained_refusal(job, ledger):
+            ledger.check(price.cost, delta=price.at)
     interruptible(lambda: _rehearse(job), STOPPED_EARLY)
-    entry = _charge(job, options, ledger, at, key)
+    with _explained_refusal(job, ledger):
+        entry = ledger.charge(price.cost, price.label, delta=price.at, name=options.name, key=key)
     release = interruptible(lambda: _draw_and_build(job, ledger, entry))
     interruptible(lambda: _store_in_ledger(release, ledger, entry, options), stopped_late_text(job))
     return _save_to_file(release, options, f"the charge stands; {kept_text(job)}", charged=True)
@@ -269,22 +274,32 @@ def _rehearse(job: ReleaseJob[Any]) -> None:
         raise infinite_epsilon_error(job.guarantee, job.delta) from None
 
 
-def _charge(
-    job: ReleaseJob[Any],
-    options: ReleaseOptions,
-    ledger: Ledger,
-    at: float | Fraction | None,
-    key: str,
-) -> Entry:
-    """Charge the ledger, or explain its refusal."""
+class Price(NamedTuple):
+    """What a job costs a ledger: guarantee, label, and the delta at which it is entered."""
+
+    cost: Guarantee
+    label: str
+    at: float | Fraction | None
+
+
+def _price(
+    job: ReleaseJob[Any], options: ReleaseOptions, ledger: Ledger, at: float | Fraction | None
+) -> Price:
+    """The price of a job: nothing more where an equal one was paid for other records."""
     cost, label = job.guarantee, options.name or job.label
     if any(e.head in options.covered and e.guarantee.events == cost.events for e in ledger.entries):
-        cost, label = Guarantee((), cost.neighbors), f"{label}: other records, priced in parallel"
-        at = None  # no delta is charged either
+        label = f"{label}: other records, priced in parallel"
+        return Price(Guarantee((), cost.neighbors), label, None)  # no delta is charged either
+    return Price(cost, label, at)
+
+
+@contextlib.contextmanager
+def _explained_refusal(job: ReleaseJob[Any], ledger: Ledger) -> Iterator[None]:
+    """Explain the refusal of a ledger."""
     try:
-        return ledger.charge(cost, label, delta=at, name=options.name, key=key)
+        yield
     except BudgetExceeded as error:
-        raise explain_refusal(error, cost, job.delta, ledger) from None
+        raise explain_refusal(error, job.guarantee, job.delta, ledger) from None
 
 
 def _draw_and_build(job: ReleaseJob[Published], ledger: Ledger, entry: Entry) -> Published:
@@ -484,7 +499,8 @@ def explain_refusal(
 
 EXACT_SAMPLER_ADVICE = (
     "a sampler without a distance: in a box of few parameters sampler='boxes', in one of many "
-    "sampler=pmp.Proximal(pure=True); or a delta above (1 + e^epsilon) t, what a distance t costs"
+    "sampler=pmp.samplers.Proximal(pure=True); or a delta above (1 + e^epsilon) t, what a distance "
+    "t costs"
 )
 """The cure where a sampler has a distance from the posterior and no delta pays for it."""
 

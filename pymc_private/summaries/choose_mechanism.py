@@ -2,7 +2,7 @@
 
 Every mechanism that accepts the model is built and asked for its expected information; the one
 that promises most is taken. One that assumes the distribution of private covariates (cells that
-cut an interval take it as uniform inside them) is taken only where no other accepts the model. The
+cut an interval take it as uniform inside them) is built only where no other accepts the model. The
 others, and the reasons of those that refuse the model, stand in the plan. No data are read.
 """
 
@@ -13,18 +13,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from pymc_private.errors import DomainError, PymcPrivateError, Unsupported
 from pymc_private.models.information import ASSUMED_N, simulated_information
+from pymc_private.models.prior import checked_reference, nearest_entries
 from pymc_private.models.private_model import PrivateModel, require_private_model
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import is_number
 from pymc_private.summaries.protocol import Mechanism
-from pymc_private.summaries.summary_plan import SummaryPlan
+from pymc_private.summaries.summary_plan import SummaryPlan, at_most
 
 AUTO = "auto"
 FEWEST_RECORDS = 30
 """The likelihood of a summary rests on the central limit."""
+MOST_OUTSIDE = 0.5
+"""Share of a reference outside the domain above which it is taken for one in other units."""
+ROUNDING = 1e-6
+"""Relative distance from the domain that is taken for rounding."""
 REFERENCE_CLAIM = "the reference= by which the summary was planned is public"
 
 
@@ -75,10 +82,10 @@ def _sums(private: PrivateModel, request: SummaryRequest) -> Mechanism:
 
 MECHANISMS: dict[str, Callable[[PrivateModel, SummaryRequest], Mechanism]] = {
     "scores": _scores,
-    "cells": _cells,
     "sums": _sums,
+    "cells": _cells,
 }
-"""What builds each mechanism; each refuses a model that it does not fit."""
+"""What builds each mechanism, cells last; each refuses a model that it does not fit."""
 METHODS = ("scores", "cells", "sums")
 
 
@@ -112,30 +119,69 @@ def make_summary_plan(
     """
     private = require_private_model(private)
     request = _checked_request(private, epsilon, delta, method, reference, n)
+    built, refused = _built_mechanisms(private, request, method)
+    if not built:
+        raise _refusal(refused)
+    public = n if private.neighbors == ADD_REMOVE else private.n
+    whole = _whole_information(private, public, reference)
+    return SummaryPlan(
+        private=private,
+        mechanism=max(built, key=lambda mechanism: _known(mechanism.information)),
+        epsilon=request.epsilon,
+        delta=request.delta,
+        n=None if private.neighbors == ADD_REMOVE else private.n,
+        weighed=tuple((m.method, at_most(float(m.information), whole)) for m in built),
+        refused=tuple((name, _reason(error)) for name, error in refused.items()),
+        whole=whole,
+        guess=n,
+        reference=reference,
+        claims=() if reference is None else (REFERENCE_CLAIM,),
+        outside=outside_domain(private, reference),
+    )
+
+
+def _built_mechanisms(
+    private: PrivateModel, request: SummaryRequest, method: str
+) -> tuple[list[Mechanism], dict[str, PymcPrivateError]]:
+    """The mechanisms that accept the model, and why the others do not.
+
+    Cells that would cut a covariate are not built where another method accepts the model: they
+    would not be chosen, and take longest.
+    """
     built: list[Mechanism] = []
     refused: dict[str, PymcPrivateError] = {}
     for name in MECHANISMS if method == AUTO else (method,):
+        cut = cut_covariates(private) if built and name == "cells" else ()
+        if cut:
+            refused[name] = _cut_refusal(cut, built[0].method)
+            continue
         try:
             built.append(MECHANISMS[name](private, request))
         except PymcPrivateError as error:
             refused[name] = error
-    if not built:
-        raise _refusal(refused)
-    public = n if private.neighbors == ADD_REMOVE else private.n
-    best = max(built, key=_rank)
-    return SummaryPlan(
-        private=private,
-        mechanism=best,
-        epsilon=request.epsilon,
-        delta=request.delta,
-        n=None if private.neighbors == ADD_REMOVE else private.n,
-        weighed=tuple((m.method, float(m.information)) for m in built),
-        assuming=tuple(m.method for m in built if assumes_uniform(m)),
-        refused=tuple((name, _reason(error)) for name, error in refused.items()),
-        whole=_whole_information(private, public, reference),
-        guess=n,
-        reference=reference,
-        claims=() if reference is None else (REFERENCE_CLAIM,),
+    return built, refused
+
+
+def cut_covariates(private: PrivateModel) -> tuple[str, ...]:
+    """Private covariates of which a cell would hold several values; none if there are no cells."""
+    from pymc_private.summaries.cell_partition import covariate_axes
+    from pymc_private.summaries.cell_records import private_outcome
+
+    try:
+        outcome = private_outcome(private)
+        axes = covariate_axes([s for s in private.sources if s is not outcome], 2)
+    except PymcPrivateError:
+        return ()
+    return tuple(dict.fromkeys(axis.source for axis in axes if axis.is_cut))
+
+
+def _cut_refusal(cut: tuple[str, ...], other: str) -> Unsupported:
+    """Why cells are not weighed against a method that cuts no covariate."""
+    names = ", ".join(f"'{name}'" for name in cut)
+    return Unsupported(
+        f"cells would take {names} as uniform within a cell, which no noise covers and no "
+        f"simulation shows; {other} do not, and are preferred whatever cells promise",
+        do="method='cells' for their expected information",
     )
 
 
@@ -178,7 +224,36 @@ def _checked_request(
         )
     _refuse_other_likelihoods(private)
     _check_count(private, n)
+    _refuse_other_units(private, reference)
     return SummaryRequest(float(epsilon), float(delta), n, reference)
+
+
+def outside_domain(private: PrivateModel, reference: Any) -> tuple[tuple[str, int, int], ...]:
+    """Names of covariates whose reference leaves their domain; rows outside, and all rows."""
+    found, outcomes = [], {rv.name for rv in private.base.observed_RVs}
+    for source, values in checked_reference(private, reference).items():
+        if outcomes & {source.name, *source.aliases}:
+            continue  # not used
+        rows = np.moveaxis(np.asarray(values, float), source.axis, 0)
+        clipped = np.moveaxis(np.asarray(nearest_entries(source, values), float), source.axis, 0)
+        moved = np.abs(rows - clipped) > ROUNDING * (1.0 + np.abs(rows))
+        outside = int(moved.reshape(len(rows), -1).any(axis=1).sum())
+        if outside:
+            found.append((source.name, outside, len(rows)))
+    return tuple(found)
+
+
+def _refuse_other_units(private: PrivateModel, reference: Any) -> None:
+    """Refuse a reference most of which lies outside the domain."""
+    for name, outside, rows in outside_domain(private, reference):
+        if outside > MOST_OUTSIDE * rows:
+            raise DomainError(
+                f"most of the reference of '{name}' lies outside its declared domain",
+                got=f"{outside} of {rows} rows",
+                allowed="values of similar records in the units of the model, few of them outside",
+                do="scale it as the model's data are scaled; or declare a domain that holds for "
+                "every record",
+            )
 
 
 def _refuse_other_likelihoods(private: PrivateModel) -> None:
@@ -227,16 +302,6 @@ def _refuse_pure(what: str, request: SummaryRequest) -> None:
             allowed="delta > 0, such as 1e-6",
             do="a small delta; or method='cells', whose discrete Laplace noise is pure",
         )
-
-
-def assumes_uniform(mechanism: Mechanism) -> bool:
-    """Whether a distribution of private covariates is assumed, which simulations cannot judge."""
-    return bool(mechanism.facts.get("assumed_uniform"))
-
-
-def _rank(mechanism: Mechanism) -> tuple[bool, float]:
-    """The order of mechanisms: first those that assume no such distribution, then information."""
-    return not assumes_uniform(mechanism), _known(mechanism.information)
 
 
 def _known(information: float) -> float:
@@ -292,4 +357,5 @@ def weigh(draws: float, summary: SummaryPlan) -> tuple[bool, str]:
     better = _known(found) >= _known(draws)
     what = f"a summary ({summary.mechanism.method})"
     learned = f"{what} {known[0]}, draws {known[1]} (less their own noise)"
-    return better, f"expected information: {learned}"
+    taken = "the summary is" if better else "draws are"
+    return better, f"expected information: {learned}; {taken} taken, which should learn more"

@@ -95,10 +95,7 @@ class Parameters(Protocol):
 
 
 class Mechanism(Protocol):
-    """A way to release one noisy summary, fixed before the data are read.
-
-    It may have a method `cautions()`, too: reasons for doubt known before the data are read.
-    """
+    """A way to release one noisy summary, fixed before the data are read."""
 
     @property
     def method(self) -> str:

@@ -75,8 +75,6 @@ WARN_EIGENVALUE, REFUSE_EIGENVALUE = 4.0, 1.0
 """Least eigenvalue of H~ in units of tau."""
 WARN_DISTANCE, REFUSE_DISTANCE = 10.0, 25.0
 """Squared length of g at theta_t, per parameter, in units of its covariance."""
-PARAMETERS_PER_RECORD, SCARCE_MU = 15.0 / 1e4, 0.24
-"""More parameters than this at mu up to about that of (1, 1e-6) deserve a warning."""
 
 
 class ScoreMechanism:
@@ -209,19 +207,6 @@ class ScoreMechanism:
         found = np.linalg.inv(np.linalg.inv(parts) + np.eye(len(prior)) / self.count)
         return 0.5 * float(np.linalg.slogdet(prior + found)[1] - np.linalg.slogdet(prior)[1])
 
-    def cautions(self) -> list[Caution]:
-        """Reasons for doubt that are known before the charge."""
-        p, most = self.parameters.size, PARAMETERS_PER_RECORD * self.count
-        if self.mu > SCARCE_MU or p <= max(most, 1.0):
-            return []
-        safe = f"{p / PARAMETERS_PER_RECORD:.0f} records, or a larger epsilon, would be safe"
-        return [
-            Caution(
-                f"{p} parameters for {self.count:.0f} records at this budget: noise may hide much "
-                f"of what the data say ({safe})"
-            )
-        ]
-
     # ---- the release -----------------------------------------------------------------------------
     def release(
         self, records: Records, noise: SummaryNoise, progress: Progress | None = None
@@ -309,7 +294,7 @@ class ScoreMechanism:
 
     def warnings(self, released: Mapping[str, np.ndarray]) -> Sequence[Caution]:
         """Reasons to distrust what was released: a noisy H, a far g."""
-        found = self.cautions()
+        found: list[Caution] = []
         sd = float(released["curvature_sd"])
         if sd > 0.0:
             least = float(np.linalg.eigvalsh(released["curvature"])[0]) / sd

@@ -255,8 +255,8 @@ def _summary_job(
 
     return charge.ReleaseJob(
         guarantee=plan.guarantee,
-        delta=plan.delta,
-        exact_delta=Fraction(plan.delta),
+        delta=plan.charged_delta,
+        exact_delta=Fraction(plan.charged_delta),
         key=plan.fingerprint,
         label=f"noisy summary ({plan.method})",
         another="another plan",
@@ -346,8 +346,8 @@ def build_summary(
         "method": plan.method,
         "claim": "proved (in floating point)",
         "label": LABEL,
-        "epsilon": plan.guarantee.epsilon(plan.delta) if private else float("inf"),
-        "delta": plan.delta,
+        "epsilon": plan.guarantee.epsilon(plan.charged_delta) if private else float("inf"),
+        "delta": plan.charged_delta,
         "asked": plan.epsilon,
         "neighbors": model.neighbors,
         "records": model.records,

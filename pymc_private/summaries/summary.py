@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_private.errors import DomainError, Incompatible, NotInformative, suggest_arguments
+from pymc_private.errors import (
+    DomainError,
+    Incompatible,
+    NotInformative,
+    PointsElsewhere,
+    suggest_arguments,
+)
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.verdict import share_text
 from pymc_private.privacy.guarantee import Guarantee
@@ -40,8 +46,24 @@ if TYPE_CHECKING:
 THEOREMS = {"scores": "T30, T31, T36", "cells": "T30, T33", "sums": "T30, T31, T35"}
 """Theorems of each kind of summary, for citations: a seeded one has no guarantee to name them."""
 
+SAMPLE = "with summary.model(): idata = pm.sample()"
+ELSEWHERE = {
+    **dict.fromkeys(("sample", "posterior", "draws", "to_arviz"), SAMPLE),
+    **{
+        name: f"{SAMPLE}; then pmp.{name}(idata, ...)"
+        for name in ("mean", "prob", "quantile", "predict", "answer")
+    },
+    "report": "pmp.report(summary, ledger)",
+    "summary": "repr(summary); of its posterior, az.summary(idata) with draws of summary.model()",
+    "load": "pmp.load(path)",
+    "coverage": "plan.coverage(), before the release; its result is summary.facts['coverage']",
+    "epsilon": "summary.guarantee.epsilon(delta)",
+    "delta": "summary.guarantee.delta(epsilon)",
+}
+"""What to write in place of attributes that a summary has not."""
 
-class Summary:
+
+class Summary(PointsElsewhere):
     """A noisy summary that may be published, with its privacy guarantee.
 
     A frozen value: equal content means equal objects, equal hashes and, saved, equal bytes. While
@@ -64,6 +86,7 @@ class Summary:
         Something is not on the list, or facts and guarantee disagree.
     """
 
+    _elsewhere = ELSEWHERE
     __slots__ = ("_accepted", "_facts", "_fingerprint", "_guarantee", "_origin", "_private",
                  "_released")  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from pymc_private.errors import Incompatible
+from pymc_private.errors import Incompatible, PointsElsewhere
 from pymc_private.models.compat import pickle_state, unpickle
 from pymc_private.models.fingerprint import describe_structure
 from pymc_private.models.private_model import (
@@ -32,10 +32,26 @@ if TYPE_CHECKING:
 LABEL = "privacy proved; posterior approximate: central limit"
 LEAST_NATS = 1.0
 """Below this expected information about all parameters nothing is charged."""
+WIDER = 2.0
+"""Intervals that are wider by this factor than without privacy are a price worth telling."""
+RELEASE = "summary = pmp.summarize(plan, ledger=...)"
+SAMPLE = f"{RELEASE}; with summary.model(): idata = pm.sample()"
+ELSEWHERE = {
+    **dict.fromkeys(("release", "summarize", "run"), RELEASE),
+    **dict.fromkeys(("sample", "model", "posterior", "draws", "to_arviz"), SAMPLE),
+    **{
+        name: f"{SAMPLE}; then pmp.{name}(idata, ...)"
+        for name in ("mean", "prob", "quantile", "predict", "answer")
+    },
+    "save": f"pickle.dumps(plan); what can be saved as a file is {RELEASE}",
+    "at": "calibrate another plan with other numbers",
+    "frontier": "plan.to_frame() has the methods that were weighed",
+}
+"""What to write in place of attributes that a plan has not."""
 
 
 @dataclass(frozen=True, eq=False)
-class SummaryPlan:
+class SummaryPlan(PointsElsewhere):
     """One noisy summary of a model: what will be released, at which price, and what it tells.
 
     Attributes
@@ -50,8 +66,6 @@ class SummaryPlan:
         Number of records, where it is public.
     weighed : tuple of (str, float)
         Methods that accept the model, with their expected information in nats.
-    assuming : tuple of str
-        Those that assume a distribution of private covariates: taken only where no other does.
     refused : tuple of (str, str)
         Methods that do not, with the reason.
     whole : float
@@ -64,9 +78,13 @@ class SummaryPlan:
         Public values of private covariates, by which it was planned.
     claims : tuple of str
         Assumptions of the plan itself, beside those of the declaration.
+    outside : tuple of (str, int, int)
+        Covariates whose reference leaves their domain: name, rows outside, all rows.
     structure : str
         Fingerprint of the model as it was planned.
     """
+
+    _elsewhere = ELSEWHERE
 
     private: PrivateModel
     mechanism: Mechanism
@@ -74,13 +92,13 @@ class SummaryPlan:
     delta: float
     n: int | None
     weighed: tuple[tuple[str, float], ...] = ()
-    assuming: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
     whole: float = math.nan
     guess: int | None = None
     reason: str = ""
     reference: Any = field(default=None, repr=False)
     claims: tuple[str, ...] = ()
+    outside: tuple[tuple[str, int, int], ...] = ()
     structure: str = ""
     _covered: list[Coverage] = field(default_factory=list, repr=False)
 
@@ -108,11 +126,15 @@ class SummaryPlan:
             proved, assumptions=(*self.private.claims, *proved.assumptions, *self.claims)
         )
 
+    @cached_property
+    def charged_delta(self) -> float:
+        """The delta at which a ledger is charged: 0 where a pure epsilon fits the budget."""
+        return 0.0 if self.guarantee.pure_epsilon <= self.epsilon else self.delta
+
     @property
     def nats(self) -> float:
         """Expected information about all parameters: no more than without a budget."""
-        found = float(self.mechanism.information)
-        return min(found, self.whole) if self.whole == self.whole else found
+        return at_most(float(self.mechanism.information), self.whole)
 
     @cached_property
     def information(self) -> float:
@@ -133,8 +155,20 @@ class SummaryPlan:
     @property
     def cautions(self) -> tuple[Caution, ...]:
         """Reasons for doubt that are known before the data are read."""
-        known = getattr(self.mechanism, "cautions", None)
-        found = list(known()) if known is not None else []
+        found = [
+            Caution(
+                f"{outside} of {rows} rows of reference= lie outside the domain of '{name}' and "
+                "were clipped to it, as records would be: is the domain true of every record?"
+            )
+            for name, outside, rows in self.outside
+        ]
+        if assumed := self.mechanism.facts.get("assumed_uniform"):
+            found.append(
+                Caution(
+                    f"{', '.join(assumed)}: taken as uniform within a cell; "
+                    "plan.coverage(reference=...) shows what another distribution does"
+                )
+            )
         simulated = self.found_coverage
         if simulated is not None and simulated.falls_short:
             found.append(Caution(f"simulated intervals are too narrow: {simulated.sentence}"))
@@ -267,21 +301,17 @@ def check_plan_unchanged(plan: SummaryPlan) -> None:
 def plan_lines(plan: SummaryPlan) -> Iterator[str]:
     """The lines of `SummaryPlan.summary`: verdict, cost, label, what was weighed, cautions."""
     yield from _verdict_lines(plan)
-    spent = plan.guarantee.epsilon(plan.delta)
+    at = plan.charged_delta
+    price = f"delta = {format_number(at, 6)}" if at else "delta = 0 (pure)"
     yield (
-        f"one noisy summary ({plan.method}) for epsilon = {format_number(spent, 6)} of "
-        f"{format_number(plan.epsilon, 6)}, delta = {format_number(plan.delta, 6)}; "
-        f"{plan.guarantee.accounting_method(plan.delta)}"
+        f"one noisy summary ({plan.method}) for epsilon = "
+        f"{format_number(plan.guarantee.epsilon(at), 6)} of {format_number(plan.epsilon, 6)}, "
+        f"{price}; {plan.guarantee.accounting_method(at)}"
     )
     yield f"{LABEL}{_coverage_words(plan)}"
     for caution in plan.cautions:
         yield f"WARNING: {caution.text}"
-    others = [
-        f"{m}: {nats:.3g} nats"
-        + (", assuming the distribution of covariates" if m in plan.assuming else "")
-        for m, nats in plan.weighed
-        if m != plan.method
-    ]
+    others = [f"{m}: {nats:.3g} nats" for m, nats in plan.weighed if m != plan.method]
     learned = f"expected to learn {plan.nats:.3g}"
     whole = f" of {plan.whole:.3g}" if plan.whole == plan.whole else ""
     yield f"{learned}{whole} nats" + (f"; {', '.join(others)}" if others else "")
@@ -311,10 +341,28 @@ def _verdict_lines(plan: SummaryPlan) -> Iterator[str]:
         left += f", and {relative_width(full):.2f} times without privacy"
     if plan.verdict == "informative":
         yield f"INFORMATIVE: expected to remove {removed}: {left}"
+        yield from _price_of_noise(plan)
         return
     title = "WEAK" if plan.verdict == "weak" else "PRIOR: it will hardly tell more than the prior"
     yield f"WARNING: {title}: expected to remove {removed}: {left}"
     yield f"what may tell more: {', '.join(summary_improvements(plan))}"
+
+
+def _price_of_noise(plan: SummaryPlan) -> Iterator[str]:
+    """How much wider noise makes intervals, where that is much."""
+    if not plan.whole > plan.nats:
+        return
+    wider = math.exp((plan.whole - plan.nats) / plan.mechanism.parameters.size)
+    if wider >= WIDER:
+        yield (
+            f"the price of privacy: intervals about {wider:.2g} times as wide as without it; more "
+            "records, fewer parameters or a larger epsilon would lower it"
+        )
+
+
+def at_most(nats: float, whole: float) -> float:
+    """Expected information, no more than without a budget where that is known."""
+    return min(nats, whole) if whole == whole else nats
 
 
 def summary_improvements(plan: SummaryPlan) -> list[str]:

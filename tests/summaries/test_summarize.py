@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import importlib
 import pickle
 from typing import Any
 
@@ -12,11 +14,13 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import PymcPrivateError
+from pymc_private.privacy import Guarantee
 from pymc_private.release.charge import UnsavedRelease
 from pymc_private.summaries import choose_mechanism, rehearse
 from pymc_private.summaries.choose_mechanism import SummaryRequest
 from tests.summaries.normal_sum import NormalSum, normal_model, normal_private
 
+summarize_module = importlib.import_module("pymc_private.summaries.summarize")
 N = 120
 SECRET = 0.7123456789
 
@@ -104,13 +108,13 @@ def test_a_saved_summary_is_the_same_to_the_byte(plan, tmp_path):
 def test_a_loaded_summary_takes_a_model_of_the_same_structure_alone(plan, tmp_path):
     summarized(plan, save=tmp_path / "main.nc")
     loaded = pmp.load(tmp_path / "main.nc")
-    with pytest.raises(pmp.DomainError, match="holds no model"):
+    with pytest.raises(pmp.errors.DomainError, match="holds no model"):
         loaded.model()
-    with pytest.raises(pmp.Incompatible, match="another structure"):
+    with pytest.raises(pmp.errors.Incompatible, match="another structure"):
         loaded.model(normal_private(np.zeros(N), prior_sd=2.0))
-    with pytest.raises(pmp.Incompatible, match="another structure"):
+    with pytest.raises(pmp.errors.Incompatible, match="another structure"):
         loaded.model(normal_private(np.zeros(N + 1)))
-    with pytest.raises(pmp.DomainError, match="private model"):
+    with pytest.raises(pmp.errors.DomainError, match="private model"):
         loaded.model(normal_model(np.zeros(N)))
     placeholder = normal_private(np.zeros(N))
     private, mechanism = loaded._of_model(placeholder)
@@ -133,7 +137,7 @@ def test_a_damaged_file_is_refused(plan, tmp_path, place):
             group.attrs["pymc_private"] = header.replace('"asked":2.0', '"asked":1.0')
         else:
             file.move("summary", "other")
-    with pytest.raises(pmp.Incompatible):
+    with pytest.raises(pmp.errors.Incompatible):
         pmp.load(path)
 
 
@@ -144,9 +148,9 @@ def test_a_name_returns_the_stored_summary_free(plan, values):
     assert again == first
     assert len(book.entries) == 1
     assert again._of_model(None)  # it knows its model in this session
-    with pytest.raises(pmp.Incompatible, match="belongs to another charge"):
+    with pytest.raises(pmp.errors.Incompatible, match="belongs to another charge"):
         summarized(planned(normal_private(values), epsilon=1), ledger=book, name="main")
-    with pytest.raises(pmp.Incompatible):
+    with pytest.raises(pmp.errors.Incompatible):
         summarized(plan, ledger=book, name="main", data_version="later")
     assert summarized(plan, ledger=book, name="main", again=True) != first
     assert len(book.entries) == 2
@@ -181,7 +185,7 @@ def test_what_fails_on_made_up_records_is_not_charged(plan, monkeypatch):
 
     book = ledger()
     monkeypatch.setattr(NormalSum, "release", fail)
-    with pytest.raises(pmp.Unsupported, match="ZeroDivisionError: planted"):
+    with pytest.raises(pmp.errors.Unsupported, match="ZeroDivisionError: planted"):
         summarized(plan, ledger=book)
     assert book.entries == ()
 
@@ -193,7 +197,7 @@ def test_a_likelihood_that_is_not_finite_is_not_charged(plan, monkeypatch):
         lambda self, released: lambda theta: np.full(len(theta), np.nan),
     )
     book = ledger()
-    with pytest.raises(pmp.Unsupported, match="not finite"):
+    with pytest.raises(pmp.errors.Unsupported, match="not finite"):
         summarized(plan, ledger=book)
     assert book.entries == ()
 
@@ -224,6 +228,77 @@ def test_shapes_that_depend_on_the_data_are_caught(plan, monkeypatch):
     monkeypatch.setattr(NormalSum, "release", longer)
     with pytest.raises(PymcPrivateError, match="Incompatible"):
         summarized(plan)
+
+
+def test_what_the_ledger_refuses_is_refused_before_the_rehearsal(plan, monkeypatch):
+    def fail(*arguments):
+        raise AssertionError("rehearsed")
+
+    monkeypatch.setattr(summarize_module, "rehearse_once", fail)
+    refusing = {
+        "different neighbors": pmp.Ledger(epsilon=10, delta=1e-4, neighbors="add_remove"),
+        "refuses this charge": pmp.Ledger(epsilon=1, delta=1e-4),
+        "No accounting method": pmp.Ledger(epsilon=10),
+        "delta = 1e-12": pmp.Ledger(epsilon=2, delta=1e-12),
+    }
+    for text, book in refusing.items():
+        with pytest.raises(PymcPrivateError, match=text):
+            summarized(plan, ledger=book)
+        assert book.entries == ()
+
+
+def test_a_pure_summary_is_charged_at_delta_zero(values, monkeypatch):
+    class Pure(NormalSum):
+        def __init__(self, private, request):
+            super().__init__(private, request)
+            self.guarantee = Guarantee.pure(request.epsilon)
+
+    monkeypatch.setattr(choose_mechanism, "MECHANISMS", {"sums": Pure})
+    plan, book = planned(normal_private(values), epsilon=1), pmp.Ledger(epsilon=1)
+    summary = summarized(plan, ledger=book)
+    assert (book.spent.epsilon, book.spent.delta) == (1, 0)
+    assert (summary.facts["epsilon"], summary.facts["delta"]) == (1, 0)
+    for text in (plan.summary(), repr(summary), pmp.report(summary, book).text):
+        assert "delta = 0" in text
+        assert "1e-06" not in text
+
+
+def test_what_is_sought_in_a_summary_is_named_where_it_is(plan):
+    summary = summarized(plan)
+    for owner, names in ((summary, ("sample", "posterior", "mean")), (plan, ("sample", "model"))):
+        for name in names:
+            with pytest.raises(AttributeError, match=r"with summary\.model\(\): idata = pm"):
+                getattr(owner, name)
+            assert not hasattr(owner, name)
+        with pytest.raises(AttributeError, match="did you mean 'guarantee'"):
+            _ = owner.guarante
+        with pytest.raises(pmp.errors.DomainError, match="is no model"), owner:
+            pass
+        assert copy.copy(owner).fingerprint == owner.fingerprint
+        assert pickle.loads(pickle.dumps(owner)).fingerprint == owner.fingerprint
+
+
+def test_a_reference_outside_the_domain_is_told_or_refused():
+    rng = np.random.default_rng(0)
+    with pm.Model(coords={"person": range(N)}) as model:
+        x = pm.Data("x", np.zeros(N), dims="person")
+        pm.Normal("y", pm.Normal("theta", 0, 1) * x, 1.0, observed=np.zeros(N), dims="person")
+    private = pmp.privatize(model, records="person", domain={"x": (-1, 1), "y": (-3, 3)})
+    inside, some = rng.uniform(-1, 1, 50), np.r_[rng.uniform(-1, 1, 48), 1.5, -4.0]
+    assert planned(private, reference={"x": inside, "y": 9 + inside}).cautions == ()
+    (caution,) = planned(private, reference={"x": some}).cautions
+    assert "2 of 50 rows of reference= lie outside the domain of 'x'" in caution.text
+    with pytest.raises(pmp.errors.DomainError, match="most of the reference"):
+        planned(private, reference={"x": 100 * inside})
+
+
+def test_one_message_says_how_much_noise_widens_intervals(values):
+    good, poor = (planned(normal_private(values), epsilon=e) for e in (20, 0.5))
+    assert "the price of privacy" not in good.summary()
+    first, second = poor.summary().splitlines()[:2]
+    assert first.startswith("INFORMATIVE")
+    assert second.startswith("the price of privacy: intervals about")
+    assert "WARNING" not in poor.summary()
 
 
 BAD = {
@@ -276,7 +351,7 @@ def test_bad_input_is_named_with_its_cure(name):
 def test_a_metric_is_refused_by_name():
     values = np.zeros(N)
     private = normal_private(values, neighbors=pmp.Metric({"y": "absolute"}))
-    with pytest.raises(pmp.Unsupported, match="Metric"):
+    with pytest.raises(pmp.errors.Unsupported, match="Metric"):
         planned(private)
 
 
@@ -293,7 +368,7 @@ def test_a_changed_model_is_refused(values):
     with private.base:
         pm.Potential("extra", private.base["theta"])
     book = ledger()
-    with pytest.raises(pmp.Incompatible, match="changed after"):
+    with pytest.raises(pmp.errors.Incompatible, match="changed after"):
         summarized(plan, ledger=book)
     assert book.entries == ()
 
@@ -302,7 +377,7 @@ def test_little_information_is_refused_before_the_charge(values):
     book = ledger()
     weak = planned(normal_private(values[:30]), epsilon=0.05)
     assert weak.mechanism.information < 1
-    with pytest.raises(pmp.NotInformative, match="1 nat"):
+    with pytest.raises(pmp.errors.NotInformative, match="1 nat"):
         summarized(weak, ledger=book)
     assert book.entries == ()
     assert summarized(weak, ledger=book, accept_prior=True).verdict == weak.verdict
@@ -318,7 +393,7 @@ def test_a_summary_that_cannot_be_used_says_so(plan, monkeypatch):
     summary = summarized(planned(private))
     assert summary.warnings[0].refuse
     assert "REFUSED" in repr(summary)
-    with pytest.raises(pmp.NotInformative, match="far out"):
+    with pytest.raises(pmp.errors.NotInformative, match="far out"):
         summary.model()
 
 
@@ -332,7 +407,7 @@ def test_the_method_that_promises_most_is_taken_and_others_are_told(values, monk
             self.information += 1.0
 
     def refuse(private: Any, request: SummaryRequest) -> Any:
-        raise pmp.Unsupported("no scores here", got="a test", do="look away")
+        raise pmp.errors.Unsupported("no scores here", got="a test", do="look away")
 
     table = {"scores": refuse, "cells": Better, "sums": NormalSum}
     monkeypatch.setattr(choose_mechanism, "MECHANISMS", table)
@@ -343,7 +418,7 @@ def test_the_method_that_promises_most_is_taken_and_others_are_told(values, monk
     assert list(frame["chosen"]) == [True, False, False]
     assert "not by scores: no scores here" in plan.summary()
     assert plan.plot().get_xlabel() == "expected information (nats)"
-    with pytest.raises(pmp.Unsupported, match="no scores here"):
+    with pytest.raises(pmp.errors.Unsupported, match="no scores here"):
         planned(normal_private(values), method="scores")
 
 

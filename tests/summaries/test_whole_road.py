@@ -10,6 +10,7 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
+from pymc_private.summaries import choose_mechanism
 
 N = 400
 
@@ -97,11 +98,15 @@ def test_plans_do_not_depend_on_the_data_nor_on_a_protected_number(method):
     assert one.mechanism.facts == two.mechanism.facts
 
 
-def test_cells_that_assume_the_law_of_covariates_are_the_last_resort():
-    plan = pmp.calibrate(declared("scores"), epsilon=2, delta=1e-6, release="summary")
-    assert dict(plan.weighed)["cells"] > dict(plan.weighed)["scores"]
-    assert plan.method == "scores"
-    assert "assuming the distribution of covariates" in plan.summary()
+def test_cells_that_assume_the_law_of_covariates_are_the_last_resort(monkeypatch):
+    private = declared("scores")
+    plan = pmp.calibrate(private, epsilon=2, delta=1e-6, release="summary")
+    assert [method for method, _ in plan.weighed] == ["scores"]
+    assert "'x' as uniform within a cell" in plan.summary()
+    monkeypatch.delitem(choose_mechanism.MECHANISMS, "scores")
+    alone = pmp.calibrate(private, epsilon=2, delta=1e-6, release="summary")
+    assert alone.method == "cells"
+    assert any("uniform within a cell" in caution.text for caution in alone.cautions)
 
 
 def test_cells_alone_are_pure():
@@ -109,7 +114,10 @@ def test_cells_alone_are_pure():
     assert plan.method == "cells"
     assert plan.guarantee.pure_epsilon <= 1
     assert "delta=0" in plan.summary()
-    with pytest.raises(pmp.DomainError, match="Gaussian noise"):
+    paid = pmp.calibrate(declared("cells"), epsilon=1, delta=1e-6, release="summary")
+    assert paid.charged_delta == 0.0
+    assert "delta = 0 (pure)" in paid.summary()
+    with pytest.raises(pmp.errors.DomainError, match="Gaussian noise"):
         pmp.calibrate(declared("scores"), epsilon=1, release="summary", method="scores")
 
 
@@ -130,7 +138,7 @@ def many() -> pmp.PrivateModel:
     ("make", "text"), [(flat, "improper"), (many, "no summary fits")], ids=["flat", "five"]
 )
 def test_models_without_a_summary_are_refused_with_reasons(make, text):
-    with pytest.raises((pmp.DomainError, pmp.Unsupported), match=text) as caught:
+    with pytest.raises((pmp.errors.DomainError, pmp.errors.Unsupported), match=text) as caught:
         pmp.calibrate(make(), epsilon=1, delta=1e-6, release="summary")
     assert caught.value.do
 

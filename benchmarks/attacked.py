@@ -61,7 +61,7 @@ def chains(
     """Last states of fresh runs of NUTS, a total variation of 0.0001 stated."""
     return quietly(
         pmp.sample, pmp.temper(coins({"y": np.array(ys)}), power), draws=draws, delta=delta,
-        random_seed=seed, sampler=pmp.Nuts(tv=1e-4, tune=60), progressbar=False,
+        random_seed=seed, sampler=pmp.samplers.Nuts(tv=1e-4, tune=60), progressbar=False,
     )  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def local(kind: str, epsilon: float = 1.0) -> Draw:
     """Draws of users all of whom hold one category."""
 
     def draw(held: list[float], draws: int, seed: int) -> np.ndarray:
-        sampler = pmp.LocalSampler([0.5, 0.5], epsilon, kind=kind, window="minimax")
+        sampler = pmp.mollifiers.LocalSampler([0.5, 0.5], epsilon, kind=kind, window="minimax")
         return sampler.collect([held] * draws, progressbar=False, random_seed=seed).values
 
     return draw
@@ -111,7 +111,7 @@ def flat(make: Callable[[Any], pmp.Release], data: Any) -> np.ndarray:
 
 
 def noisy(epsilon: float = 1.0, **words: Any) -> Callable[[list[int]], pmp.Release]:
-    return lambda counts: pmp.noisy_counts(counts, epsilon=epsilon, **words)
+    return lambda counts: pmp.counts.noisy_counts(counts, epsilon=epsilon, **words)
 
 
 def bayes(epsilon: float = 1.0, **words: Any) -> Callable[[int], pmp.Release]:

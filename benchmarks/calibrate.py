@@ -68,7 +68,10 @@ def mixture_of_irises() -> pmp.PrivateModel:
 
 MODELS = {
     "GLM (Fair, 3 coefficients)": (lambda: declare_records(fair_model()), {}),
-    "hierarchical (Fair by occupation)": (hierarchical_fair, {"sampler": pmp.Nuts(tv=1e-12)}),
+    "hierarchical (Fair by occupation)": (
+        hierarchical_fair,
+        {"sampler": pmp.samplers.Nuts(tv=1e-12)},
+    ),
     "mixture (irises)": (mixture_of_irises, {"clip": False}),
     "mixture, a clip allowed": (mixture_of_irises, {"clip": True}),
 }
@@ -252,7 +255,7 @@ def speed(out: Path | None) -> str:
         private = entry.privatize(entry.data(np.random.default_rng(1), N))
         sampler = "auto"
         if sum(int(np.prod(s)) for s in private.shapes.values()) > 4:
-            sampler = pmp.Nuts(tv=1e-9)
+            sampler = pmp.samplers.Nuts(tv=1e-9)
         for box, model in (("", private), (" untrimmed", _untrimmed(entry))):
             start = time.process_time()
             try:

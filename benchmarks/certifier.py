@@ -40,7 +40,7 @@ def certified() -> tuple[list[pmp.Certificate], np.ndarray]:
             certificate = pmp.certify(private, progressbar=False)
             middle = now()
             certificate.guarantee()
-        except pmp.NotCertified as refusal:
+        except pmp.errors.NotCertified as refusal:
             print(f"refused: {entry.name}: {'; '.join(refusal.blame)}")
             continue
         found.append(certificate)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pymc_private import LocalSampler
-from pymc_private.mollifiers import local_model
+from pymc_private.mollifiers import LocalSampler, local_model
 from pymc_private.samplers.randomness import SeededRandomness
 
 TOKENS, SPREAD = 20, 5.0

@@ -27,7 +27,7 @@ from sklearn.neural_network import MLPClassifier
 from benchmarks.mollifier_baselines import fresh
 from benchmarks.mollifier_methods import SHARE, N, law_scores
 from benchmarks.mollifier_targets import TARGETS, Target, cell_masses, edges, grid_of
-from pymc_private import Window
+from pymc_private.mollifiers import Window
 from pymc_private.mollifiers.mollified_distributions import clip_to_window
 
 Found = Iterator[tuple[str, float, dict[str, float]]]

@@ -14,7 +14,8 @@ import numpy as np
 from benchmarks import mollifier_baselines as baselines
 from benchmarks import private_gan
 from benchmarks.mollifier_targets import Grid, Target, cell_masses, grid_of, scores
-from pymc_private import Box, Hull, MollifiedBoosting, Window, mollify
+from pymc_private import MollifiedBoosting, mollify
+from pymc_private.mollifiers import Box, Hull, Window
 from pymc_private.mollifiers.density_estimates import LogRatio, fit_log_ratio
 from pymc_private.mollifiers.mollified_distributions import (
     EqualMassCells,

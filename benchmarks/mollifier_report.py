@@ -174,7 +174,8 @@ def _pictures(file: Path) -> None:
     import matplotlib.pyplot as plt
 
     from benchmarks.mollifier_targets import TARGETS
-    from pymc_private import Box, mollify
+    from pymc_private import mollify
+    from pymc_private.mollifiers import Box
 
     figure, axes = plt.subplots(2, 3, figsize=(11, 6.6), layout="constrained")
     line, ring = TARGETS["mix1d"], TARGETS["ring"]

@@ -83,14 +83,14 @@ def jobs() -> list[Job]:
         (lambda: logistic(398, 31, 4.0, "0.25")),
     )
     return [
-        ("conjugate, Beta n=1000", lambda: coins(1000), pmp.Conjugate(), 1000),
-        ("boxes, 2 parameters n=1e4", lambda: two_parameters(10_000), pmp.Boxes(), 1000),
-        ("grid, 2 parameters n=1000", lambda: two_parameters(1000), pmp.Grid(), 1000),
-        ("proximal, n=398 d=31 s=1", middle, pmp.Proximal(), 100),
-        ("the same, t=1e-8", middle, pmp.Proximal(tv=1e-8), 100),
-        ("the same, strict", middle, pmp.Proximal(tv=1e-8, strict=True), 100),
-        ("proximal, n=398 d=31 s=4", wide, pmp.Proximal(), 10),
-        ("the same, strict", wide, pmp.Proximal(strict=True), 10),
+        ("conjugate, Beta n=1000", lambda: coins(1000), pmp.samplers.Conjugate(), 1000),
+        ("boxes, 2 parameters n=1e4", lambda: two_parameters(10_000), pmp.samplers.Boxes(), 1000),
+        ("grid, 2 parameters n=1000", lambda: two_parameters(1000), pmp.samplers.Grid(), 1000),
+        ("proximal, n=398 d=31 s=1", middle, pmp.samplers.Proximal(), 100),
+        ("the same, t=1e-8", middle, pmp.samplers.Proximal(tv=1e-8), 100),
+        ("the same, strict", middle, pmp.samplers.Proximal(tv=1e-8, strict=True), 100),
+        ("proximal, n=398 d=31 s=4", wide, pmp.samplers.Proximal(), 10),
+        ("the same, strict", wide, pmp.samplers.Proximal(strict=True), 10),
     ]
 
 
@@ -98,12 +98,12 @@ def long_jobs() -> list[Job]:
     """What takes minutes: many records, and fresh runs of NUTS."""
     large = lambda: logistic(100_000, 100, 1.0, "0.0005")  # noqa: E731
     found = [
-        ("proximal, n=1e5 d=100", large, pmp.Proximal(), 100),
-        ("the same, strict", large, pmp.Proximal(strict=True), 10),
+        ("proximal, n=1e5 d=100", large, pmp.samplers.Proximal(), 100),
+        ("the same, strict", large, pmp.samplers.Proximal(strict=True), 10),
     ]
     for backend in ("pymc", "nutpie"):
         if importlib.util.find_spec(backend) is not None:
-            method = pmp.Nuts(tv=1e-3, backend=backend, tune=500)
+            method = pmp.samplers.Nuts(tv=1e-3, backend=backend, tune=500)
             words = f"fresh NUTS runs ({backend}), n=398 d=31"
             found.append((words, lambda: logistic(398, 31, 1.0, "0.13"), method, 20))
     return found

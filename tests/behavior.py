@@ -136,7 +136,9 @@ def mechanisms() -> Iterator[Case]:
         )
     yield (
         "noisy_counts",
-        lambda: released(pmp.noisy_counts({"t": table}, epsilon=0.5, delta=1e-6, random_seed=5)),
+        lambda: released(
+            pmp.counts.noisy_counts({"t": table}, epsilon=0.5, delta=1e-6, random_seed=5)
+        ),
     )
     yield "mollify", lambda: mollified()
     x = rng.integers(0, 3, (200, 4))

@@ -227,7 +227,7 @@ def test_an_unknown_keyword_is_answered_by_the_nearest_one(call, said):
 
 def test_a_number_of_draws_is_not_what_sample_takes_first():
     assert "did you mean sample(plan), of a plan made with draws=1000?" in message_of(
-        lambda: pmp.sample(1000, epsilon=1), pmp.DomainError
+        lambda: pmp.sample(1000, epsilon=1), pmp.errors.DomainError
     )
 
 
@@ -257,10 +257,10 @@ def release():
 
 
 def test_compare_says_what_it_takes(release):
-    both_public = message_of(lambda: pmp.compare(release, release), pmp.DomainError)
+    both_public = message_of(lambda: pmp.compare(release, release), pmp.errors.DomainError)
     assert "Two releases are public" in both_public
     for pair in ((release.to_arviz(), release), (release, None), (1, 2)):
-        refusal = message_of(lambda pair=pair: pmp.compare(*pair), pmp.DomainError)
+        refusal = message_of(lambda pair=pair: pmp.compare(*pair), pmp.errors.DomainError)
         assert "curator only" in refusal
         assert "a Release or draws of summary.model(), then an InferenceData" in refusal
     idata = release.to_arviz()
@@ -273,15 +273,17 @@ def test_nuts_says_what_to_state_and_why():
 
     private = pmp.privatize(line(), records="person", domain={"x": (0, 1), "y": (-3, 3)})
     for tv in (None, 0.0, 1, float("nan"), "small", True):
-        refusal = message_of(lambda tv=tv: check_nuts(private, tv, "pymc", 1), pmp.DomainError)
+        refusal = message_of(
+            lambda tv=tv: check_nuts(private, tv, "pymc", 1), pmp.errors.DomainError
+        )
     assert "the guarantee does not hold" in refusal
     (code,) = calls_in(refusal)
     nuts = run(code)["value"]
     assert (1 + np.e) * 10 * nuts.tv <= 1e-6 / 10
     plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=10, sampler=nuts)
     assert "stated" in plan.summary()
-    assert "required" in repr(pmp.Nuts())
-    assert eval(repr(nuts), {"Nuts": pmp.Nuts}) == nuts
+    assert "required" in repr(pmp.samplers.Nuts())
+    assert eval(repr(nuts), {"Nuts": pmp.samplers.Nuts}) == nuts
 
 
 # What certify advises.
@@ -310,7 +312,7 @@ def centered() -> pm.Model:
 
 
 def advised(private: pmp.PrivateModel) -> list[str]:
-    with pytest.raises(pmp.NotCertified) as refused:
+    with pytest.raises(pmp.errors.NotCertified) as refused:
         pmp.certify(private)
     assert "calibrate" in refused.value.cure
     return calls_in(refused.value.cure)
@@ -347,7 +349,7 @@ def test_ordered_cutpoints_get_a_box_and_no_mass(entries):
 def test_boxes_of_ordered_entries_that_touch_get_boxes_with_a_gap():
     private = pmp.privatize(cutpoints(2), records="person", domain={"x": (0, 1)})
     touching = pmp.trim(private, box={"cuts": ([-6, 0], [0, 6]), "slope": (-2, 2)})
-    with pytest.raises(pmp.NotCertified, match="leave a gap") as refused:
+    with pytest.raises(pmp.errors.NotCertified, match="leave a gap") as refused:
         pmp.certify(touching)
     (code,) = calls_in(refused.value.cure)
     assert np.isfinite(pmp.certify(run(code, private=touching)["private"]).range)
@@ -357,7 +359,7 @@ def test_a_value_without_probability_is_cured_by_leaving_the_domain_out_or_a_cli
     with pm.Model(coords={"person": range(N)}) as model:
         pm.Bernoulli("y", pm.Beta("p", 2, 2), observed=random().integers(0, 2, N), dims="person")
     wide = pmp.privatize(model, records="person", domain={"y": (0, 2)})
-    with pytest.raises(pmp.NotCertified, match="leave the domain of y out") as refused:
+    with pytest.raises(pmp.errors.NotCertified, match="leave the domain of y out") as refused:
         pmp.certify(wide)
     (code,) = calls_in(refused.value.cure)
     clipped = run(code, private=wide, lower=-3.0, upper=0.0)["value"]

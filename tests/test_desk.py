@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import shutil
 import subprocess
@@ -221,11 +222,38 @@ def test_types_are_shipped():
     assert (files("pymc_private") / "py.typed").is_file()
 
 
-def test_every_public_name_exists_and_says_what_it_is():
-    names = pymc_private.__all__
-    assert len(names) == len(set(names)) > 10
-    values = {name: getattr(pymc_private, name) for name in names if not name.startswith("__")}
-    assert [name for name, value in values.items() if not value.__doc__] == []
+def documented_modules(root) -> list[str]:
+    """The modules whose public names the API page lists."""
+    return re.findall(r"^% public names of (\S+)$", (root / "docs" / "api.md").read_text(), re.M)
+
+
+def test_every_public_name_exists_and_says_what_it_is(root):
+    modules = documented_modules(root)
+    assert len(modules) > 10
+    for module in map(importlib.import_module, modules):
+        names = getattr(module, "__all__", [n for n in vars(module) if n.endswith("Error")])
+        assert len(names) == len(set(names)) > 0
+        assert [name for name in names if not getattr(module, name).__doc__] == []
+
+
+def test_the_top_level_holds_what_a_user_types(root):
+    names = set(pymc_private.__all__)
+    assert {"privatize", "calibrate", "sample", "summarize", "report", "Ledger"} <= names
+    assert len(names) <= 40
+    assert {n.removeprefix("pymc_private.") for n in documented_modules(root)} & names == {"report"}
+
+
+@pytest.mark.parametrize(
+    "name", ["samplers.Nuts", "queries.Dialogue", "counts.noisy_counts", "errors.DomainError",
+             "mollifiers.synthesize", "certificates.lipschitz_tail", "privacy.br_eps"]
+)  # fmt: skip
+def test_a_name_of_a_room_is_pointed_to(name):
+    room, _, last = name.partition(".")
+    assert getattr(getattr(pymc_private, room), last).__doc__
+    with pytest.raises(AttributeError, match=f"it is pymc_private.{name}"):
+        getattr(pymc_private, last)
+    with pytest.raises(AttributeError, match=r"no attribute 'Fraction'$"):
+        pymc_private.Fraction  # noqa: B018
 
 
 SLOW_TO_IMPORT = {

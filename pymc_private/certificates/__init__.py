@@ -4,3 +4,7 @@
 Gaussian bound (T7, T22) or an exact dominating pair (T13). `restrict` (trim, temper) and
 `clip` change a model so that such a bound is finite. Nothing in this package reads data.
 """
+
+from pymc_private.certificates.lipschitz.tail import LipschitzTail, lipschitz_tail
+
+__all__ = ["LipschitzTail", "lipschitz_tail"]

@@ -3,3 +3,7 @@
 What one record is in them, noise on them, and posteriors of probabilities given noisy counts.
 Imports: release, samplers, ledger, privacy.
 """
+
+from pymc_private.counts.dirichlet import count_posterior, dirichlet, noisy_counts
+
+__all__ = ["count_posterior", "dirichlet", "noisy_counts"]

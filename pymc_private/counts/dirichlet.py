@@ -245,7 +245,8 @@ def noisy_count_posterior(
     facts = check_release(release).facts.get("counts", {})
     if "noise" not in facts or release.facts.get("grid") != INTEGER_GRID:
         raise Incompatible(
-            "this release holds no noisy counts", do="make one with pymc_private.noisy_counts"
+            "this release holds no noisy counts",
+            do="make one with pymc_private.counts.noisy_counts",
         )
     tables = {
         str(name): NoisyTable(array.values[0, 0], tuple(map(str, array.dims[2:])))

@@ -7,3 +7,7 @@ certify a release are proved in `certificates`.
 
 Imports: privacy, analysis, errors; PyMC.
 """
+
+from pymc_private.models.lint import LintReport
+
+__all__ = ["LintReport"]

@@ -507,7 +507,7 @@ def remaining_delta(terms: SamplingTerms, epsilon: float, delta: float, draws: i
             f"{format_number(cost)} at epsilon {format_number(epsilon)}",
             allowed=f"less than delta = {format_number(delta, up=False)}",
             do="a larger delta, fewer draws, a smaller tv= of the sampler, delta=0 by "
-            "pmp.Proximal(pure=True), or exact draws (trim to a box of few parameters)"
+            "pmp.samplers.Proximal(pure=True), or exact draws (trim to a box of few parameters)"
             if delta
             else EXACT_SAMPLER_ADVICE,
         )

@@ -369,7 +369,7 @@ def improvements(plan: Plan) -> list[str]:
     if plan.private.graph.clip is None:
         found.append("clip=True in calibrate")
     if all(isinstance(source.domain, Categories) for source in plan.private.sources):
-        found.append("pmp.noisy_counts, since records take finitely many values")
+        found.append("pmp.counts.noisy_counts, since records take finitely many values")
     count = free_coordinates(plan.private)
     return [
         *found,

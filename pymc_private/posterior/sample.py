@@ -202,7 +202,7 @@ UNSUPPORTED_KEYWORDS = {
     "cores": "the draw runs in this process; remove it",
     "initvals": "exact draws have no start; remove it",
     "step": "the sampler is chosen by the plan; see calibrate",
-    "nuts_sampler": "say sampler=pmp.Nuts(backend=..., tv=...): its claim is conditional",
+    "nuts_sampler": "say sampler=pmp.samplers.Nuts(backend=..., tv=...): its claim is conditional",
     "target_accept": "there is no step size; remove it",
     "idata_kwargs": "a release holds draws alone; see release.to_arviz()",
 }

@@ -44,7 +44,7 @@ def choose_sampler(
     ----------
     private : PrivateModel
     sampler : str or Method
-        ``"auto"``, a name, or a sampler with its options, such as ``pmp.Grid(points=64)``.
+        ``"auto"``, a name, or a sampler with its options, such as ``pmp.samplers.Grid(points=64)``.
     strict : bool
         Whether the claim must hold in floating point.
     pure : bool
@@ -179,7 +179,7 @@ def _resolve(sampler: Any, pure: bool) -> Method:
         "no such sampler",
         got=f"the class {sampler.__name__}" if is_class else repr(sampler)[:60],
         allowed=", ".join([AUTO, *SAMPLERS_BY_NAME])
-        + ", or one with its options, as pmp.Grid(points=64)",
+        + ", or one with its options, as pmp.samplers.Grid(points=64)",
     )
 
 
@@ -220,7 +220,8 @@ def _no_sampler_fits(private: PrivateModel, reasons: dict[str, Unsupported]) -> 
         got=f"{size} scalar parameters; {proximal.problem}: {_message_line(proximal, 'got')}",
         allowed=f"at most {LARGEST_DIMENSION} parameters (boxes), conjugate models, or log-concave "
         "posteriors (proximal)",
-        do=_message_line(proximal, "do") + "; or pmp.Nuts(tv=...), whose claim is conditional",
+        do=_message_line(proximal, "do")
+        + "; or pmp.samplers.Nuts(tv=...), whose claim is conditional",
     )
 
 

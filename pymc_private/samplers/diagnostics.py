@@ -88,7 +88,7 @@ def diagnose(
     tune, draws, chains : int
         As in `pm.sample`, for the long runs.
     fresh : int
-        Number of short runs of which only the last state is kept, as in `pmp.Nuts`.
+        Number of short runs of which only the last state is kept, as in `pmp.samplers.Nuts`.
     random_seed : int, optional
 
     Returns

@@ -69,8 +69,8 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
             "larger, the guarantee does not hold",
             do="a sampler with a proof: sampler='auto'. Else state a tv that leaves most of delta, "
             "at most delta / (10 draws (1 + e^epsilon)): for epsilon=1, delta=1e-6, draws=10 that "
-            "is sampler=pmp.Nuts(tv=2e-9). There is no default: it would be an assumption that "
-            "nobody made",
+            "is sampler=pmp.samplers.Nuts(tv=2e-9). There is no default: it would be an assumption "
+            "that nobody made",
         )
     if states_per_run != 1:
         raise DomainError(

@@ -124,7 +124,7 @@ def check_purified(private: PrivateModel, bits: int) -> None:
             "purified draws are priced per replaced record",
             got=private.neighbors,
             allowed="neighbors='substitute'",
-            do="sampler='boxes', or pmp.Proximal() and a delta",
+            do="sampler='boxes', or pmp.samplers.Proximal() and a delta",
         )
 
 

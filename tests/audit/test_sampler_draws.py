@@ -13,11 +13,11 @@ from tests.statistics import epsilon_lower_bound, lattice_leak
 pytestmark = pytest.mark.usefixtures("quick")
 
 SAMPLERS = {
-    "conjugate": (pmp.Conjugate(), 4000),
-    "boxes": (pmp.Boxes(), 3000),
-    "grid": (pmp.Grid(points=40), 4000),
-    "proximal": (pmp.Proximal(tv=1e-6), 3000),
-    "purified": (pmp.Proximal(pure=True, bits=5), 3000),
+    "conjugate": (pmp.samplers.Conjugate(), 4000),
+    "boxes": (pmp.samplers.Boxes(), 3000),
+    "grid": (pmp.samplers.Grid(points=40), 4000),
+    "proximal": (pmp.samplers.Proximal(tv=1e-6), 3000),
+    "purified": (pmp.samplers.Proximal(pure=True, bits=5), 3000),
 }
 DELTA = 1e-2
 

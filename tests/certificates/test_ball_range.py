@@ -164,7 +164,7 @@ def test_a_bound_that_forgets_a_term_is_caught(monkeypatch):
         "max_quadratic_in_ball",
         lambda a, b, radius: max_quadratic_in_ball(a, 0.0 * b, radius),
     )
-    with pytest.raises(pmp.NotCertified, match="contradicts a search"):
+    with pytest.raises(pmp.errors.NotCertified, match="contradicts a search"):
         pmp.certify(normal(2, pmp.Ball(1.0), (-1.0, 1.0), (0.5, 3.0)))
 
 
@@ -210,7 +210,7 @@ def test_a_norm_that_is_too_small_is_caught(monkeypatch):
     monkeypatch.setattr(
         "pymc_private.certificates.range_bound.range_in_ball", lambda *given: np.inf
     )
-    with pytest.raises(pmp.NotCertified, match="contradicts a search"):
+    with pytest.raises(pmp.errors.NotCertified, match="contradicts a search"):
         pmp.certify(normal(2, pmp.Ball(1.0), (-1.0, 1.0), (0.5, 3.0)))
 
 

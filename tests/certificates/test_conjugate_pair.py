@@ -147,7 +147,7 @@ def test_what_the_theorem_does_not_cover_has_no_pair():
         pm.Exponential("y", pm.Gamma("rate", 2, 1), observed=np.ones(N), dims="i")
     private = pmp.privatize(waiting, records="i", domain={"y": (0, 5)})
     assert conjugate_pair(private) is None
-    with pytest.raises(pmp.NotCertified):
+    with pytest.raises(pmp.errors.NotCertified):
         pmp.certify(private)
 
 
@@ -185,7 +185,7 @@ def test_draws_of_the_worst_neighbors_nearly_spend_the_price(build):
     """A false alarm in 10^9; a price of half the shift, planted, is refuted."""
     draws, delta = 60_000, 0.3
     far = (TOP, 0, 0), (0, 0, 0)
-    method = pmp.Conjugate()
+    method = pmp.samplers.Conjugate()
     name = "rate" if build is counts else "p"
     found = [
         method.sample(build(y), draws, SeededRandomness.from_seed(k), lambda done: None)[name]

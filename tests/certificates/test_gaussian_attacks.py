@@ -121,8 +121,8 @@ def test_a_transform_that_restricts_a_parameter_is_seen():
 
     private = private_of(ordered)
     assert concavity(private).mu() == pytest.approx(2 * math.sqrt(2), rel=1e-6)  # a convex set
-    with pytest.raises(pmp.Unsupported, match="order"):
-        pmp.Proximal().check(private)
+    with pytest.raises(pmp.errors.Unsupported, match="order"):
+        pmp.samplers.Proximal().check(private)
     circle = private_of(lambda x: pm.Normal("b", 0, 1, transform=transforms.circular) * x)
     with pytest.raises(NotConcave, match="transform of 'b'"):
         concavity(circle)

@@ -323,7 +323,7 @@ def test_without_any_bound_a_model_is_not_certified_and_both_reasons_are_given()
     def build(rng):
         pm.Normal("y", pm.Normal("m", 0, 1), pm.HalfNormal("s", 1), observed=np.zeros(N), dims="i")
 
-    with pytest.raises(pmp.NotCertified, match=r"gradient \(s, m meet in a function"):
+    with pytest.raises(pmp.errors.NotCertified, match=r"gradient \(s, m meet in a function"):
         pmp.certify(private_of(build, {"y": (-1, 1)}))
 
 

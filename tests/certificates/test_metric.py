@@ -150,7 +150,7 @@ def test_a_promise_by_distance_is_priced_and_converted_but_charged_apart():
     assert plan.guarantee.pure_epsilon <= 1.0
     assert plan.guarantee.at(0.1).pure_epsilon <= 0.1 * (1 + 1e-9)
     ledger = pmp.Ledger(epsilon=10)
-    with pytest.raises(pmp.Incompatible):
+    with pytest.raises(pmp.errors.Incompatible):
         pmp.sample(plan, ledger=ledger, progressbar=False)
     assert not ledger.entries
     own = pmp.Ledger(epsilon=10, neighbors=ABSOLUTE.relation)
@@ -193,7 +193,7 @@ def test_nothing_reads_the_data():
     ],
 )
 def test_a_metric_that_does_not_fit_is_refused(kind, metric, match):
-    with pytest.raises(pmp.DomainError, match=match):
+    with pytest.raises(pmp.errors.DomainError, match=match):
         build(kind, metric)
 
 
@@ -209,14 +209,14 @@ def test_a_metric_that_does_not_fit_is_refused(kind, metric, match):
     ],
 )
 def test_an_impossible_metric_is_refused(make):
-    with pytest.raises(pmp.DomainError):
+    with pytest.raises(pmp.errors.DomainError):
         make()
 
 
 def test_a_statistic_that_hides_what_the_likelihood_reads_is_refused():
     """(y - 0.3)^2 is 0 where likelihoods with center 0.2 differ: brute force shows it."""
     private = build("normal", Metric({"y": lambda y: (y - 0.3) ** 2}))
-    with pytest.raises(pmp.NotCertified, match="through the statistic"):
+    with pytest.raises(pmp.errors.NotCertified, match="through the statistic"):
         pmp.certify(private)
     y, same = -0.1, 0.7
     assert (y - 0.3) ** 2 == pytest.approx((same - 0.3) ** 2)
@@ -230,14 +230,14 @@ def test_a_likelihood_that_jumps_has_no_slope():
         theta = pm.Uniform("theta", 0, 1)
         pm.Potential("jump", pm.math.switch(pm.Data("y", np.zeros(N), dims="p") > 0.5, theta, 0.0))
     private = pmp.privatize(model, records="p", domain={"y": (0, 1)}, neighbors=ABSOLUTE)
-    with pytest.raises(pmp.NotCertified, match="not proved continuous"):
+    with pytest.raises(pmp.errors.NotCertified, match="not proved continuous"):
         pmp.certify(private)
 
 
 def test_units_and_theta_l_are_not_of_a_metric():
-    with pytest.raises(pmp.DomainError, match="records_per_unit"):
+    with pytest.raises(pmp.errors.DomainError, match="records_per_unit"):
         build("exponential", ABSOLUTE, records_per_unit=2)
-    with pytest.raises(pmp.Unsupported, match="at a distance"):
+    with pytest.raises(pmp.errors.Unsupported, match="at a distance"):
         pmp.trim(build("exponential", ABSOLUTE), lipschitz=1.0)
 
 
@@ -250,7 +250,7 @@ def test_the_grid_whose_rounding_is_priced_per_record_takes_no_metric():
         model, records="i", domain={"y": (0.1, 3)}, neighbors=pmp.Metric({"y": "absolute"})
     )
     private = pmp.trim(private, box={"rate": (0.5, 2)})
-    with pytest.raises(pmp.Unsupported, match="grid"):
+    with pytest.raises(pmp.errors.Unsupported, match="grid"):
         pmp.calibrate(private, epsilon=1, sampler="grid")
 
 
@@ -268,7 +268,7 @@ def test_a_statistic_that_jumps_is_no_distance(jump):
         pm.Normal("y", pm.Normal("t", 0, 1), 1.0, observed=np.zeros(5))
     metric = pmp.Metric({"y": jump})
     private = pmp.privatize(model, records={"y": 0}, domain={"y": (-1, 1)}, neighbors=metric)
-    with pytest.raises(pmp.NotCertified, match="statistic is not proved continuous"):
+    with pytest.raises(pmp.errors.NotCertified, match="statistic is not proved continuous"):
         pmp.certify(pmp.trim(private, box={"t": (0.5, 3.0)}))
 
 
@@ -298,7 +298,7 @@ def test_a_softmax_has_a_distance_or_is_refused_by_name():
     private = pmp.privatize(model, records="i", domain=domain, neighbors=metric)
     try:
         found = pmp.certify(pmp.trim(private, box={"t": (-1, 1)}), tolerance=1)
-    except pmp.NotCertified:
+    except pmp.errors.NotCertified:
         return
     assert found.searched <= found.range
 
@@ -315,7 +315,7 @@ def test_a_statistic_that_reads_what_can_change_is_refused(read):
         pm.Exponential("y", theta, observed=np.zeros(N), dims="p")
     domain = {"y": (0, 1)} | ({"X": (0, 9)} if read == "private data" else {})
     metric = Metric({"y": lambda y: y * shared})
-    with pytest.raises(pmp.DomainError, match="of one record's number and of nothing else"):
+    with pytest.raises(pmp.errors.DomainError, match="of one record's number and of nothing else"):
         pmp.privatize(model, records="p", domain=domain, neighbors=metric)
 
 

@@ -223,5 +223,5 @@ def test_a_power_that_jumps_at_zero_has_no_slopes():
         y, t = pm.Data("y", np.zeros(3), dims="i"), pm.Uniform("t", 0, 1)
         pm.Potential("f", y**t, dims="i")
     private = pmp.privatize(model, records="i", domain={"y": (0, 1)})
-    with pytest.raises(pmp.NotCertified):
+    with pytest.raises(pmp.errors.NotCertified):
         pmp.certify(private)

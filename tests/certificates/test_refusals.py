@@ -12,8 +12,8 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
-from pymc_private import BudgetExceeded, DomainError, NotCertified, Unsupported
 from pymc_private.certificates import range_bound
+from pymc_private.errors import BudgetExceeded, DomainError, NotCertified, Unsupported
 
 N = 12
 SECRET = 7.123456789

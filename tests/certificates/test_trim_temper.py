@@ -164,7 +164,7 @@ def test_nested_trims_intersect(private, first, second, lower, upper):
     assert np.all(twice.box["slope"].upper == upper)
     assert private.region == {}
     apart = pmp.trim(private, box={"slope": (0, 1)})
-    with pytest.raises(pmp.DomainError, match="empty"):
+    with pytest.raises(pmp.errors.DomainError, match="empty"):
         pmp.trim(apart, box={"slope": (1.5, 2)})
 
 
@@ -307,7 +307,7 @@ def test_a_flat_prior_has_no_central_box():
     with pm.Model(coords={"t": range(3)}) as model:
         pm.Bernoulli("y", logit_p=pm.Flat("mu"), observed=[0, 1, 1], dims="t")
     private = pmp.privatize(model, records="t")
-    with pytest.raises(pmp.DomainError, match="box="):
+    with pytest.raises(pmp.errors.DomainError, match="box="):
         pmp.trim(private, mass=0.9)
 
 
@@ -320,7 +320,7 @@ def test_the_cure_of_a_refusal_is_one_that_cures():
         pm.OrderedLogistic("y", eta=eta, cutpoints=cuts, observed=np.zeros(4, int), dims="i")
     private = pmp.privatize(model, records="i", domain={"y": {0, 1, 2}})
     for each in (private, pmp.trim(private, mass=0.99)):
-        with pytest.raises(pmp.NotCertified) as refusal:
+        with pytest.raises(pmp.errors.NotCertified) as refusal:
             pmp.certify(each)
         assert "mass= does not trim cuts" in str(refusal.value)
         assert "mass=0.99" not in str(refusal.value)

@@ -44,10 +44,10 @@ def test_a_huge_budget_gives_the_counts_themselves(given, unit):
         found = release.posterior[name].values[0].mean(axis=0)
         assert np.isfinite(found).all()
         assert np.abs(found - shares(table)).max() < 0.05
-    noisy = pmp.noisy_counts(tables, unit=unit, ledger=book, **given)
+    noisy = pmp.counts.noisy_counts(tables, unit=unit, ledger=book, **given)
     for name, table in tables.items():
         assert (noisy.posterior[name].values[0, 0] == table.values).all()
-        assert np.isfinite(pmp.count_posterior(noisy, draws=5)[name]).all()
+        assert np.isfinite(pmp.counts.count_posterior(noisy, draws=5)[name]).all()
 
 
 @pytest.mark.thin(6)

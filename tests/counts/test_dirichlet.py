@@ -129,7 +129,7 @@ def test_under_add_remove_nothing_tells_the_number_of_records():
         assert release.facts["counts"] == other.facts["counts"]
         random = {"ledger_head"}  # a hash: any four digits occur in it now and then
         assert "1283" not in repr({k: v for k, v in release.facts.items() if k not in random})
-    with pytest.raises(pmp.DomainError, match="profile"):
+    with pytest.raises(pmp.errors.DomainError, match="profile"):
         pmp.dirichlet(COUNTS, epsilon=1, delta=1e-5, neighbors="add_remove")
     zero = pmp.dirichlet([0, 0, 0], method="exact", ledger=ledger(neighbors="add_remove"), **words)
     assert np.isfinite(zero.posterior["p"].values).all()
@@ -137,15 +137,15 @@ def test_under_add_remove_nothing_tells_the_number_of_records():
 
 def test_noisy_counts_leave_with_their_law_and_answer_for_free():
     account = ledger()
-    release = pmp.noisy_counts(naive_bayes_tables(), epsilon=1, delta=1e-5, ledger=account)
+    release = pmp.counts.noisy_counts(naive_bayes_tables(), epsilon=1, delta=1e-5, ledger=account)
     assert release.posterior["p_age"].dtype.kind == "i"
     assert release.facts["counts"]["noise"] in ("laplace", "discrete_gaussian")
-    draws = pmp.count_posterior(release, draws=50)
+    draws = pmp.counts.count_posterior(release, draws=50)
     assert draws["p_age"].shape == (50, 2, 3)
     assert draws["p_age"].sum(axis=-1) == pytest.approx(1.0, abs=1e-9)
     assert len(account.entries) == 1
-    with pytest.raises(pmp.Incompatible):
-        pmp.count_posterior(pmp.dirichlet(COUNTS, epsilon=1, ledger=pmp.Ledger(epsilon=1)))
+    with pytest.raises(pmp.errors.Incompatible):
+        pmp.counts.count_posterior(pmp.dirichlet(COUNTS, epsilon=1, ledger=pmp.Ledger(epsilon=1)))
 
 
 def test_the_same_name_is_paid_for_once():
@@ -154,7 +154,7 @@ def test_the_same_name_is_paid_for_once():
     first = pmp.dirichlet(COUNTS, **words)
     assert pmp.dirichlet(COUNTS, **words) == first
     assert len(account.entries) == 1
-    with pytest.raises(pmp.Incompatible):
+    with pytest.raises(pmp.errors.Incompatible):
         pmp.dirichlet(COUNTS, **(words | {"epsilon": 0.4}))
 
 
@@ -189,7 +189,7 @@ def test_bad_input_is_told_and_charges_nothing(counts, words):
 
 def test_a_budget_for_which_nothing_fits_charges_nothing():
     account = ledger(0.1)
-    with pytest.raises(pmp.BudgetExceeded):
+    with pytest.raises(pmp.errors.BudgetExceeded):
         pmp.dirichlet(COUNTS, epsilon=1, delta=1e-5, ledger=account)
     assert account.entries == ()
 
@@ -202,7 +202,7 @@ def halved(epsilon, delta):
 
 def test_a_ledger_that_splits_delta_says_what_to_do():
     account = halved(1, "1e-5")
-    with pytest.raises(pmp.BudgetExceeded, match="Calibrate at delta"):
+    with pytest.raises(pmp.errors.BudgetExceeded, match="Calibrate at delta"):
         pmp.dirichlet(COUNTS, epsilon=1, delta=1e-5, method="exact", ledger=account)
 
 
@@ -221,7 +221,7 @@ def test_a_ledger_that_splits_delta_says_what_to_do():
 )
 def test_shares_of_delta_are_spoken_of_where_epsilon_would_fit(budget, delta, there, not_there):
     account = halved(*budget)
-    with pytest.raises(pmp.BudgetExceeded) as caught:
+    with pytest.raises(pmp.errors.BudgetExceeded) as caught:
         pmp.dirichlet(COUNTS, epsilon=1, delta=delta, method="exact", ledger=account)
     assert there in str(caught.value)
     assert not_there not in str(caught.value)
@@ -231,14 +231,14 @@ def test_what_is_left_of_a_share_is_what_a_plan_may_ask():
     account = halved(2, "1e-5")
     words = {"epsilon": 0.5, "method": "exact", "ledger": account}
     pmp.dirichlet(COUNTS, delta=2e-6, **words)
-    with pytest.raises(pmp.BudgetExceeded, match=r"Calibrate at delta = 3e-6$"):
+    with pytest.raises(pmp.errors.BudgetExceeded, match=r"Calibrate at delta = 3e-6$"):
         pmp.dirichlet(COUNTS, delta=6e-6, **words)
     assert pmp.dirichlet(COUNTS, delta=3e-6, **words).private
 
 
 def test_pandas_gives_its_labels_and_no_ledger_warns():
     series = pd.Series([10, 20, 70], index=pd.Index(["a", "b", "c"], name="kind"))
-    with pytest.warns(pmp.PrivacyWarning, match="no ledger"):
+    with pytest.warns(pmp.errors.PrivacyWarning, match="no ledger"):
         release = pmp.dirichlet(series, epsilon=2)
     assert list(release.posterior["kind"].values) == ["a", "b", "c"]
 
@@ -266,38 +266,40 @@ def test_the_report_reads_it():
     assert "p_age" in text
 
 
-@pytest.mark.parametrize("call", [pmp.dirichlet, pmp.noisy_counts])
+@pytest.mark.parametrize("call", [pmp.dirichlet, pmp.counts.noisy_counts])
 def test_the_path_of_a_ledger_is_no_ledger(call):
-    with pytest.raises(pmp.DomainError, match=r"pmp.Ledger\('study.sqlite', epsilon"):
+    with pytest.raises(pmp.errors.DomainError, match=r"pmp.Ledger\('study.sqlite', epsilon"):
         call(COUNTS, epsilon=1, delta=1e-5, ledger="study.sqlite")
 
 
 MASKED = np.ma.array(COUNTS, mask=[True, *[False] * 5])
 
 
-@pytest.mark.parametrize("verb", [pmp.dirichlet, pmp.noisy_counts])
+@pytest.mark.parametrize("verb", [pmp.dirichlet, pmp.counts.noisy_counts])
 @pytest.mark.parametrize("counts", [MASKED, {"a": [MASKED, MASKED]}])
 def test_masked_counts_are_refused_and_not_counted(verb, counts):
     account = ledger()
-    with pytest.raises(pmp.DomainError, match="without a mask"):
+    with pytest.raises(pmp.errors.DomainError, match="without a mask"):
         verb(counts, epsilon=1, delta=1e-5, ledger=account)
     assert account.entries == ()
 
 
 def test_a_masked_prior_and_a_masked_profile_are_refused():
     for words in ({"prior": MASKED}, {"profile": MASKED}):
-        with pytest.raises(pmp.DomainError, match="without a mask"):
+        with pytest.raises(pmp.errors.DomainError, match="without a mask"):
             pmp.dirichlet(COUNTS, epsilon=1, delta=1e-5, ledger=ledger(), **words)
 
 
 @pytest.mark.parametrize("method", ["auto", "noisy"])
 def test_more_draws_than_the_memory_holds_are_refused_before_the_charge(method):
     account = ledger()
-    with pytest.raises(pmp.DomainError, match="do not fit the memory"):
+    with pytest.raises(pmp.errors.DomainError, match="do not fit the memory"):
         pmp.dirichlet(COUNTS, epsilon=1, delta=1e-5, method=method, draws=10**9, ledger=account)
     assert account.entries == ()
-    with pytest.raises(pmp.DomainError, match="do not fit the memory"):
-        pmp.count_posterior(pmp.noisy_counts(COUNTS, epsilon=1, ledger=account), draws=10**9)
+    with pytest.raises(pmp.errors.DomainError, match="do not fit the memory"):
+        pmp.counts.count_posterior(
+            pmp.counts.noisy_counts(COUNTS, epsilon=1, ledger=account), draws=10**9
+        )
 
 
 def test_weighted_counts_are_drawn_without_noise():
@@ -305,7 +307,7 @@ def test_weighted_counts_are_drawn_without_noise():
     assert release.facts["counts"]["method"] == "exact"
 
 
-@pytest.mark.parametrize("verb", [pmp.dirichlet, pmp.noisy_counts])
+@pytest.mark.parametrize("verb", [pmp.dirichlet, pmp.counts.noisy_counts])
 @pytest.mark.parametrize(
     ("counts", "words"),
     [
@@ -320,15 +322,15 @@ def test_weighted_counts_are_drawn_without_noise():
 )
 def test_tables_and_names_that_nothing_can_hold_are_refused_in_words(verb, counts, words):
     account = ledger()
-    with pytest.raises(pmp.DomainError, match="got") as caught:
+    with pytest.raises(pmp.errors.DomainError, match="got") as caught:
         verb(counts, epsilon=1, delta=1e-5, ledger=account, **words)
     assert str(caught.value).encode()
     assert account.entries == ()
 
 
 def test_a_posterior_is_made_of_a_release():
-    with pytest.raises(pmp.DomainError, match="computed from a release"):
-        pmp.count_posterior(None)
-    release = pmp.noisy_counts(COUNTS, epsilon=1, ledger=ledger())
-    with pytest.raises(pmp.DomainError, match="minimum"):
-        pmp.count_posterior(release, minimum="a")
+    with pytest.raises(pmp.errors.DomainError, match="computed from a release"):
+        pmp.counts.count_posterior(None)
+    release = pmp.counts.noisy_counts(COUNTS, epsilon=1, ledger=ledger())
+    with pytest.raises(pmp.errors.DomainError, match="minimum"):
+        pmp.counts.count_posterior(release, minimum="a")

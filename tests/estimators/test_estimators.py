@@ -177,7 +177,7 @@ def test_a_seeded_fit_says_that_it_is_not_private():
         (naive_bayes(random_state=0), patients()),
         (network(random_state=0, ledger=pmp.Ledger(epsilon=9)), (chain(),)),
     ):
-        with pytest.warns(pmp.PrivacyWarning, match="NOT PRIVATE: a fit with random_state"):
+        with pytest.warns(pmp.errors.PrivacyWarning, match="NOT PRIVATE: a fit with random_state"):
             seeded.fit(*records)
         copy = pickle.loads(pickle.dumps(seeded.set_params(ledger=None)))
         for one in (seeded, copy):
@@ -203,7 +203,7 @@ def test_grid_search_is_refused_without_a_ledger_and_charged_with_one():
     with pytest.raises(Incompatible, match="cross-validation"):
         search.fit(X, y)
     account = pmp.Ledger(epsilon=50)
-    with pytest.warns(pmp.PrivacyWarning, match="each fit is charged"):
+    with pytest.warns(pmp.errors.PrivacyWarning, match="each fit is charged"):
         search.set_params(estimator__ledger=account).fit(X, y)
     assert len(account.entries) == 5  # two by two fits, and the last on all
     with pytest.raises(Incompatible):

@@ -115,7 +115,7 @@ def test_every_way_of_fitting_again_wants_a_ledger(many):
     with pytest.raises(Incompatible, match="cross-validation"):
         many(naive_bayes())
     account = pmp.Ledger(epsilon=9, delta=0.1)
-    with pytest.warns(pmp.PrivacyWarning, match="each fit is charged"):
+    with pytest.warns(pmp.errors.PrivacyWarning, match="each fit is charged"):
         many(naive_bayes(ledger=account))
     assert len(account.entries) >= 2
 
@@ -123,7 +123,7 @@ def test_every_way_of_fitting_again_wants_a_ledger(many):
 def test_a_seeded_fit_passes_where_fits_are_made_again_and_says_what_it_is():
     """It tells of itself; so `docs/dirichlet.md` says that it is not refused."""
     X, y = records()
-    with pytest.warns(pmp.PrivacyWarning, match="NOT PRIVATE"):
+    with pytest.warns(pmp.errors.PrivacyWarning, match="NOT PRIVATE"):
         cross_val_predict(naive_bayes(random_state=1), X, y, cv=2)
 
 
@@ -142,16 +142,16 @@ def test_steps_that_learn_and_edges_that_were_learned_are_told():
     words = {"classes": (0, 1), "ledger": account}
     binned = DirichletNaiveBayes(1, 0, [range(4)], **words)
     cut = KBinsDiscretizer(4, encode="ordinal", quantile_method="averaged_inverted_cdf")
-    with pytest.warns(pmp.PrivacyWarning, match="KBinsDiscretizer learned"):
+    with pytest.warns(pmp.errors.PrivacyWarning, match="KBinsDiscretizer learned"):
         make_pipeline(cut, binned).fit(X, y)
     for edges in (
         np.quantile(X["income"], [0.25, 0.5, 0.75]),
         np.linspace(X["income"].min(), X["income"].max(), 6),
     ):
-        with pytest.warns(pmp.PrivacyWarning, match="the edges of income"):
+        with pytest.warns(pmp.errors.PrivacyWarning, match="the edges of income"):
             DirichletNaiveBayes(1, 0, {"income": Bins(edges)}, **words).fit(X, y)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", pmp.PrivacyWarning)
+        warnings.simplefilter("error", pmp.errors.PrivacyWarning)
         declared = DirichletNaiveBayes(1, 0, [Bins([1e4, 2e4, 5e4])], **words)
         make_pipeline(FunctionTransformer(), declared).fit(X, y)
 
@@ -240,7 +240,7 @@ def test_a_number_that_is_none_is_missing_on_every_engine(engine):
 
 
 def test_the_path_of_a_ledger_is_no_ledger():
-    with pytest.raises(pmp.DomainError, match=r"pmp.Ledger\('study.sqlite', epsilon"):
+    with pytest.raises(pmp.errors.DomainError, match=r"pmp.Ledger\('study.sqlite', epsilon"):
         naive_bayes(ledger="study.sqlite").fit(*records())
 
 

@@ -193,7 +193,7 @@ def test_draws_on_the_grid_have_the_exact_weights(name):
     tosses = np.arange(ROWS) % 2
     logs = family.log_prior + family.table()[tosses].sum(axis=0)
     release = pmp.sample(
-        family.private(), draws=draws, sampler=pmp.Grid(), random_seed=5, progressbar=False
+        family.private(), draws=draws, sampler=pmp.samplers.Grid(), random_seed=5, progressbar=False
     )
     places = release.posterior["place"].values.ravel().astype(int)
     counts = np.bincount(places, minlength=len(logs)).tolist()

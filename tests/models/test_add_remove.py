@@ -206,7 +206,7 @@ def test_the_length_of_an_array_written_into_a_model_is_their_number(where, n):
         logit = t * x / x.shape[0] if where == "likelihood" else t * x
         pm.Bernoulli("y", logit_p=logit, observed=np.arange(n) % 2)
     given = {"records": {"y": 0}, "domain": {"constant_0": (-1, 1)}}
-    with pytest.raises(pmp.Unsupported, match="counts them"):
+    with pytest.raises(pmp.errors.Unsupported, match="counts them"):
         pmp.privatize(model, **given, neighbors="add_remove")
     pmp.privatize(model, **given)  # public there
 
@@ -241,7 +241,7 @@ def quadratic(n):
 
 
 def test_no_gaussian_price_is_below_the_truth_of_one_record_more():
-    with pytest.raises(pmp.NotCertified):  # nothing bounds -5 t^2 on the line
+    with pytest.raises(pmp.errors.NotCertified):  # nothing bounds -5 t^2 on the line
         pmp.certify(quadratic(3))
     certificate = pmp.certify(pmp.trim(quadratic(3), box={"t": (-4, 4)}))
     widths = [1 / math.sqrt(1 + 10 * n) for n in (0, 1)]

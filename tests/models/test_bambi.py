@@ -139,7 +139,7 @@ def private_of(family: str):
 
 
 UNPROVED = pytest.mark.xfail(
-    pytensor.__version__.startswith("2."), raises=pmp.NotCertified,
+    pytensor.__version__.startswith("2."), raises=pmp.errors.NotCertified,
     reason="PyTensor 2 writes a Betainc of which no bound is proved",
 )  # fmt: skip
 SLOW = {f: [pytest.mark.audit] for f in FAMILIES if f not in FAST}

@@ -54,7 +54,7 @@ def flat_likelihood(y):
 def test_a_density_of_the_users_own_is_not_drawn_as_a_conjugate_one(build, y, domain, box):
     private = in_a_box(build, y, domain, box)
     with pytest.raises(Unsupported):
-        pmp.Conjugate().check(private)
+        pmp.samplers.Conjugate().check(private)
 
 
 def test_a_density_of_the_users_own_implies_no_domain():

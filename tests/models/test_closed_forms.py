@@ -193,7 +193,7 @@ def test_a_density_registered_for_one_of_pymcs_is_seen():
         assert distribution_class(SoftBernoulli.dist(0.5)) != "BernoulliRV"
         private = pmp.trim(beta_bernoulli(COINS, pmp.Categories([0, 1])), box={"p": (0.01, 0.99)})
         with pytest.raises(PymcPrivateError):
-            pmp.Conjugate().check(private)
+            pmp.samplers.Conjugate().check(private)
     finally:
         _logprob.register(op, before)
     assert distribution_class(pm.Bernoulli.dist(0.5)) == "BernoulliRV"

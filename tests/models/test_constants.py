@@ -42,5 +42,5 @@ def test_without_records_the_longest_data_decide_as_before(model):
 
 @pytest.mark.parametrize("records", ["nowhere", {"y": 3}, {"z": 0}])
 def test_records_that_are_not_there_are_refused(model, records):
-    with pytest.raises(pmp.DomainError):
+    with pytest.raises(pmp.errors.DomainError):
         pmp.constants(model, records=records)

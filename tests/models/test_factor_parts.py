@@ -81,7 +81,7 @@ def test_a_variable_may_have_any_name(name):
 
 @pytest.mark.parametrize("neighbors", NEIGHBORS)
 def test_draws_of_the_prior_know_that_it_is_more_than_its_distributions(neighbors):
-    with pytest.raises(pmp.Unsupported, match="part of the prior"):
+    with pytest.raises(pmp.errors.Unsupported, match="part of the prior"):
         _ = pmp.trim(with_a_public_part(neighbors), box={"t": (0, 0.5)}).prior_mass
 
 
@@ -90,7 +90,7 @@ def test_one_array_observed_twice_has_no_density():
         z = pm.Data("z", np.zeros(3))
         pm.Normal("k", pm.Normal("a"), 1, observed=z)
         pm.Normal("l", pm.Normal("b"), 1, observed=z)
-    with pytest.raises(pmp.Unsupported, match="one and the same array"):
+    with pytest.raises(pmp.errors.Unsupported, match="one and the same array"):
         pmp.privatize(model, records={"z": 0}, domain={"z": (-1, 1)})
 
 
@@ -124,7 +124,7 @@ def test_indicators_are_counted_in_joined_and_negative_sums():
 
 
 def test_a_sum_kept_in_a_byte_wraps_around_and_is_no_sum():
-    with pytest.raises(pmp.NotCertified):
+    with pytest.raises(pmp.errors.NotCertified):
         of_constant(lambda x, t, n: t * pt.cast(x, "int8").sum(dtype="int64", acc_dtype="int8"))
 
 

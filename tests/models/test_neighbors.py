@@ -180,7 +180,7 @@ def scaled_by(kind):
 @pytest.mark.parametrize("kind", ["prior", "potential", "likelihood"])
 def test_a_length_of_the_records_dim_is_their_number(kind):
     model = scaled_by(kind)(5)
-    with pytest.raises(pmp.Unsupported, match="counts them"):
+    with pytest.raises(pmp.errors.Unsupported, match="counts them"):
         pmp.privatize(model, records="visit", neighbors="add_remove")
     pmp.privatize(model, records="visit")  # public there
 
@@ -193,7 +193,7 @@ def test_a_shape_of_private_data_is_their_number_too(kind, named):
         b = pm.Normal("b", 0, 1 / pm.math.sqrt(y.shape[0]) if kind == "prior" else 1.0)
         logit = b / y.shape[0] if kind == "likelihood" else b
         pm.Bernoulli("y", logit_p=logit, observed=y, dims="visit")
-    with pytest.raises(pmp.Unsupported, match="counts them"):
+    with pytest.raises(pmp.errors.Unsupported, match="counts them"):
         pmp.privatize(model, records="visit", neighbors="add_remove")
 
 

@@ -129,9 +129,9 @@ def test_a_ball_is_filled_evenly():
     ],
 )
 def test_a_reference_that_does_not_fit_is_refused(patients, reference, message):
-    with pytest.raises(pmp.DomainError, match=message):
+    with pytest.raises(pmp.errors.DomainError, match=message):
         patients.prior_predictive(2, reference=reference)
-    with pytest.raises(pmp.DomainError, match=message):
+    with pytest.raises(pmp.errors.DomainError, match=message):
         pmp.calibrate(patients, epsilon=1.0, delta=1e-6, reference=reference)
 
 
@@ -144,7 +144,7 @@ def test_covariates_come_from_the_reference_in_whole_rows():
 
 @pytest.mark.parametrize("numbers", [{"draws": 0}, {"draws": 1.5}, {"records": 0}])
 def test_numbers_that_are_no_counts_are_refused(numbers):
-    with pytest.raises(pmp.DomainError, match="whole number"):
+    with pytest.raises(pmp.errors.DomainError, match="whole number"):
         normal().prior_predictive(**numbers)
 
 

@@ -10,8 +10,8 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
-from pymc_private import DomainError, NotCertified, Unsupported
 from pymc_private.certificates import range_bound, record_bounds
+from pymc_private.errors import DomainError, NotCertified, Unsupported
 from pymc_private.models import record_likelihood
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.sequences import row_identity, windows

@@ -25,5 +25,5 @@ def test_where_all_records_would_be_needed_a_protected_number_is_not_used(monkey
     assert Simulator(bernoulli(7, "add_remove"), 5, seed=1).rows == 5
     monkeypatch.setattr(prior, "_resized_outcomes", _holds_on)
     assert Simulator(bernoulli(7, "substitute"), 5, seed=1).rows == 7
-    with pytest.raises(pmp.Unsupported, match="protected"):
+    with pytest.raises(pmp.errors.Unsupported, match="protected"):
         Simulator(bernoulli(7, "add_remove"), 5, seed=1)

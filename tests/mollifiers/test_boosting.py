@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from pymc_private import DomainError, Ledger, MollifiedBoosting, mollify
+from pymc_private import Ledger, MollifiedBoosting, mollify
+from pymc_private.errors import DomainError
 from pymc_private.mollifiers import boosting_rounds
 from pymc_private.mollifiers.mollified_distributions import log_total_mass
 from pymc_private.mollifiers.window import Window

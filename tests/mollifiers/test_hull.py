@@ -9,7 +9,9 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize
 
-from pymc_private import Box, DomainError, Hull, mollify
+from pymc_private import mollify
+from pymc_private.errors import DomainError
+from pymc_private.mollifiers import Box, Hull
 from pymc_private.mollifiers.mollified_distributions import project_to_hull
 from pymc_private.mollifiers.references import QuantileReference
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_private import DomainError, Ledger, LocalSampler
-from pymc_private.mollifiers import local_model
+from pymc_private import Ledger
+from pymc_private.errors import DomainError
+from pymc_private.mollifiers import LocalSampler, local_model
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import proportion
 

@@ -11,7 +11,8 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KernelDensity
 
 import pymc_private as pmp
-from pymc_private import DomainError, Guarantee, Incompatible, Ledger, mollify
+from pymc_private import Guarantee, Ledger, mollify
+from pymc_private.errors import DomainError, Incompatible
 from pymc_private.mollifiers import references
 from pymc_private.mollifiers.references import Box
 
@@ -86,7 +87,7 @@ def test_what_fails_after_the_charge_tells_no_cause(monkeypatch):
 
 def test_too_little_budget_is_refused_whole():
     budget = ledger(1)
-    with pytest.raises(pmp.BudgetExceeded):
+    with pytest.raises(pmp.errors.BudgetExceeded):
         mollify(ROWS, stats.norm(), 1.0).sample(2, ledger=budget, progressbar=False)
     assert budget.entries == ()
 

@@ -34,7 +34,7 @@ def logistic_model() -> pm.Model:
 
 def test_an_existing_model_gives_private_records_in_one_call(capfd):
     budget = pmp.Ledger(epsilon=40, neighbors="any")
-    release = pmp.synthesize(
+    release = pmp.mollifiers.synthesize(
         normal_model(),
         draws=20,
         epsilon=1.0,
@@ -51,14 +51,14 @@ def test_an_existing_model_gives_private_records_in_one_call(capfd):
 
 
 def test_covariates_that_were_not_declared_public_are_refused_by_name():
-    with pytest.raises(pmp.NotCertified, match="X") as refusal:
-        pmp.synthesize(logistic_model(), epsilon=1.0)
+    with pytest.raises(pmp.errors.NotCertified, match="X") as refusal:
+        pmp.mollifiers.synthesize(logistic_model(), epsilon=1.0)
     assert refusal.value.blame == ("X",)
     with pm.Model() as model:
         w = pm.Normal("w", 0, 1)
         pm.Normal("y", RNG.normal(size=40) * w, 1, observed=np.zeros(40))
-    with pytest.raises(pmp.NotCertified, match="written into the model"):
-        pmp.synthesize(model, epsilon=1.0)
+    with pytest.raises(pmp.errors.NotCertified, match="written into the model"):
+        pmp.mollifiers.synthesize(model, epsilon=1.0)
     assert _check_secrets(model, (), "public")
     assert not _check_secrets(normal_model(), (), "private")
 
@@ -77,28 +77,28 @@ def test_public_covariates_give_records_that_name_their_row():
 def test_a_model_without_a_predictive_is_refused():
     with pm.Model() as empty:
         pm.Normal("a", 0, 1)
-    with pytest.raises(pmp.DomainError, match="observes nothing"):
-        pmp.synthesize(empty, epsilon=1.0)
+    with pytest.raises(pmp.errors.DomainError, match="observes nothing"):
+        pmp.mollifiers.synthesize(empty, epsilon=1.0)
     with pm.Model() as improper:
         mu = pm.Flat("mu")
         pm.Normal("y", mu, 1, observed=np.zeros(5))
-    with pytest.raises(pmp.DomainError, match="improper prior"):
-        pmp.synthesize(improper, epsilon=1.0)
+    with pytest.raises(pmp.errors.DomainError, match="improper prior"):
+        pmp.mollifiers.synthesize(improper, epsilon=1.0)
     with pm.Model() as penalized:
         mu = pm.Normal("mu", 0, 1)
         pm.Potential("p", -mu)
         pm.Normal("y", mu, 1, observed=np.zeros(5))
-    with pytest.raises(pmp.Unsupported, match="potentials"):
-        pmp.synthesize(penalized, epsilon=1.0)
-    with pytest.raises(pmp.DomainError, match="potentials"):
+    with pytest.raises(pmp.errors.Unsupported, match="potentials"):
+        pmp.mollifiers.synthesize(penalized, epsilon=1.0)
+    with pytest.raises(pmp.errors.DomainError, match="potentials"):
         mollify(np.zeros((3, 1)), penalized, 1.0)
 
 
 def test_a_budget_that_is_none_is_refused_before_a_chain_is_run(monkeypatch):
     monkeypatch.setattr(pm, "sample", lambda **_: pytest.fail("the chain ran first"))
     for words in ({"epsilon": 0.0}, {}, {"epsilon": 1.0, "total": (1.0, 1e-6, 3)}):
-        with pytest.raises(pmp.DomainError, match="epsilon"):
-            pmp.synthesize(normal_model(), **words)
+        with pytest.raises(pmp.errors.DomainError, match="epsilon"):
+            pmp.mollifiers.synthesize(normal_model(), **words)
 
 
 @pytest.mark.audit
@@ -132,6 +132,6 @@ def test_a_word_in_public_is_one_name():
     with pm.Model(coords={"i": range(20)}) as model:
         a, b, both = (pm.Data(name, np.ones(20), dims="i") for name in ("a", "b", "ab"))
         pm.Normal("y", pm.Normal("slope") * (a + b + both), 1, observed=np.zeros(20), dims="i")
-    with pytest.raises(pmp.NotCertified) as refusal:
-        pmp.synthesize(model, epsilon=1.0, public="ab", sampling=FAST)
+    with pytest.raises(pmp.errors.NotCertified) as refusal:
+        pmp.mollifiers.synthesize(model, epsilon=1.0, public="ab", sampling=FAST)
     assert refusal.value.blame == ("a", "b")

@@ -13,7 +13,8 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.mixture import GaussianMixture as Mixture
 
-from pymc_private import DomainError, Incompatible, Ledger, MollifiedBoosting, mollify
+from pymc_private import Ledger, MollifiedBoosting, mollify
+from pymc_private.errors import DomainError, Incompatible
 from pymc_private.mollifiers.mollified_distributions import Tilted, tilt_half_range
 from pymc_private.mollifiers.references import Box, QuantileReference, as_reference
 from pymc_private.samplers.randomness import SeededRandomness

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_private import DomainError, Hull, mollify
+from pymc_private import mollify
+from pymc_private.errors import DomainError
+from pymc_private.mollifiers import Hull
 from pymc_private.mollifiers.mollified_distributions import clip_to_window
 from pymc_private.mollifiers.window import Window, as_window
 

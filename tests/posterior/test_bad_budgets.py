@@ -89,7 +89,7 @@ REFUSED = {
     ),
     "a sampler that costs more delta than there is": (
         lambda: pmp.calibrate(
-            boxed(), epsilon=1.0, delta=1e-6, draws=10, sampler=pmp.Nuts(tv=1e-3)
+            boxed(), epsilon=1.0, delta=1e-6, draws=10, sampler=pmp.samplers.Nuts(tv=1e-3)
         ),
         Unsupported, "more delta than there is",
     ),
@@ -114,7 +114,7 @@ def test_it_is_refused_with_what_to_do(name):
     [
         {"epsilon": -1.0},
         {"epsilon": 1.0, "delta": 2.0},
-        {"epsilon": 1.0, "delta": 1e-6, "sampler": pmp.Nuts(tv=1e-3)},
+        {"epsilon": 1.0, "delta": 1e-6, "sampler": pmp.samplers.Nuts(tv=1e-3)},
         {"epsilon": 5.0, "delta": 1e-6},  # more than the ledger has
     ],
 )

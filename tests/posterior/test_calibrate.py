@@ -114,11 +114,11 @@ def test_little_information_is_said_loudly(private):
 
 
 def test_a_grid_of_one_point_tells_nothing_and_says_so(private):
-    text = pmp.calibrate(private, epsilon=1.0, sampler=pmp.Grid(points=1)).summary()
+    text = pmp.calibrate(private, epsilon=1.0, sampler=pmp.samplers.Grid(points=1)).summary()
     assert "keeps no information of any record" in text
     assert "a grid of a single point" in text
     assert "expected to learn" not in text
-    text = pmp.calibrate(private, epsilon=1.0, sampler=pmp.Grid(points=2)).summary()
+    text = pmp.calibrate(private, epsilon=1.0, sampler=pmp.samplers.Grid(points=2)).summary()
     assert "a coarse grid, 2 points along" in text
     assert "expected to learn" in text
 
@@ -173,7 +173,7 @@ def test_the_frontier_marks_the_largest_mass_that_is_certified(monkeypatch):
 
     def certify_small_boxes(private, **keywords):
         if not private.region or float(private.region["mu"].upper) > 1.7:
-            raise pmp.NotCertified("too large")
+            raise pmp.errors.NotCertified("too large")
         return certify(private, **keywords)
 
     monkeypatch.setattr("pymc_private.posterior.candidates.certify", certify_small_boxes)

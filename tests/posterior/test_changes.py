@@ -89,7 +89,7 @@ def slopes():
 
 ROADS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "boxes": (lambda: of_data(BITS, coin), ONE | {"sampler": "boxes"}),
-    "grid": (lambda: of_data(BITS, coin), ONE | {"sampler": pmp.Grid(points=16)}),
+    "grid": (lambda: of_data(BITS, coin), ONE | {"sampler": pmp.samplers.Grid(points=16)}),
     "inverse of Beta": (lambda: boxed(of_data(BITS, plain_coin), p=(0.3, 0.6)), ONE),
     "inverse of Gamma": (lambda: boxed(of_data(BITS, events, (0, 9)), rate=(0.5, 4)), ONE),
     "inverse of normal": (lambda: boxed(of_data(REALS, mean, (-1, 1)), mu=(-1, 1)), ONE),
@@ -100,7 +100,10 @@ ROADS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "proximal": (slopes, LOOSE | {"sampler": "proximal"}),
     "strict proximal": (slopes, LOOSE | {"sampler": "proximal", "strict": True}),
     "purified": (lambda: boxed(slopes(), beta=(-1.5, 1.5)), ONE | {"sampler": "proximal"}),
-    "nuts": (lambda: of_data(REALS, mean, (-1, 1)), LOOSE | {"sampler": pmp.Nuts(tv=1e-6, tune=5)}),
+    "nuts": (
+        lambda: of_data(REALS, mean, (-1, 1)),
+        LOOSE | {"sampler": pmp.samplers.Nuts(tv=1e-6, tune=5)},
+    ),
     "Beta": (lambda: of_data(BITS, plain_coin), LOOSE | {"sampler": "conjugate"}),
     "Dirichlet": (lambda: of_data(KINDS, cells), LOOSE),
     "Dirichlet, added": (lambda: of_data(KINDS, cells, neighbors="add_remove"), LOOSE),
@@ -244,7 +247,7 @@ def test_changed_data_are_refused_before_the_charge_or_clipped_in_it(
         assert np.array_equal(plan.private.base["y"].get_value(), data_of(road))
         return
     if change in RESHAPED:
-        with pytest.raises(pmp.Incompatible, match="another shape of y"):
+        with pytest.raises(pmp.errors.Incompatible, match="another shape of y"):
             pmp.sample(plan, ledger=ledger, progressbar=False)
         assert (ledger.entries, seen) == ((), [])
         return
@@ -275,7 +278,7 @@ def test_a_changed_public_array_is_refused_where_the_model_reads_it(road, values
     if not reads:
         assert pmp.sample(plan, ledger=ledger, progressbar=False).private
         return
-    with pytest.raises(pmp.Incompatible, match="changed after it was certified"):
+    with pytest.raises(pmp.errors.Incompatible, match="changed after it was certified"):
         pmp.sample(plan, ledger=ledger, progressbar=False)
     assert ledger.entries == ()
 
@@ -307,7 +310,7 @@ def test_another_region_or_power_is_refused(road, other, book):
         replace(plan, private=moved)
     forced = copy.copy(plan)
     object.__setattr__(forced, "private", moved)
-    with pytest.raises(pmp.Incompatible, match="changed after it was certified"):
+    with pytest.raises(pmp.errors.Incompatible, match="changed after it was certified"):
         pmp.sample(forced, ledger=ledger, progressbar=False)
     assert ledger.entries == ()
 
@@ -333,7 +336,7 @@ def test_a_private_model_given_to_sample_is_checked_the_same(
     except (TypeError, ValueError):
         return
     if change in RESHAPED:
-        with pytest.raises(pmp.Incompatible, match="another shape of y"):
+        with pytest.raises(pmp.errors.Incompatible, match="another shape of y"):
             pmp.sample(private, ledger=ledger, progressbar=False, **words)
         assert (ledger.entries, seen) == ((), [])
         return

@@ -71,7 +71,7 @@ def test_a_charge_that_does_not_fit_reads_nothing_and_spends_nothing(plan, monke
     poor = pmp.Ledger(epsilon=0.5, delta=1e-6)
     monkeypatch.setattr(sample, "rehearse_draw", lambda *arguments: None)
     monkeypatch.setattr(method, "Target", None)  # reading the data would fail
-    with pytest.raises(pmp.BudgetExceeded):
+    with pytest.raises(pmp.errors.BudgetExceeded):
         draw(plan, poor)
     assert poor.entries == ()
 
@@ -95,7 +95,7 @@ def test_a_draw_that_stops_stays_charged_and_says_nothing_of_the_data(
     assert len(ledger.entries) == 1
     assert ledger.find("main", ledger.entries[0].key) is None
     monkeypatch.undo()
-    with pytest.raises(pmp.Incompatible, match="never finished"):
+    with pytest.raises(pmp.errors.Incompatible, match="never finished"):
         draw(plan, ledger, name="main")
     draw(plan, ledger, name="main", again=True)
     assert len(ledger.entries) == 2
@@ -111,7 +111,7 @@ def test_the_same_name_and_plan_give_the_stored_release_free(plan, ledger):
 
 def test_a_name_belongs_to_one_plan_and_one_version_of_the_data(plan, ledger):
     draw(plan, ledger, name="main", data_version="May")
-    with pytest.raises(pmp.Incompatible, match="belongs to another"):
+    with pytest.raises(pmp.errors.Incompatible, match="belongs to another"):
         draw(plan, ledger, name="main", data_version="June")
     assert len(ledger.entries) == 1
 
@@ -156,7 +156,7 @@ def test_a_seeded_release_is_not_private_and_costs_nothing(plan, ledger):
 
 
 def test_without_a_ledger_there_is_a_warning(plan):
-    with pytest.warns(pmp.PrivacyWarning, match="no ledger"):
+    with pytest.warns(pmp.errors.PrivacyWarning, match="no ledger"):
         pmp.sample(plan, progressbar=False)
 
 
@@ -168,9 +168,9 @@ def test_the_ledger_of_the_context_is_charged(plan, ledger):
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_charge(plan, ledger, tmp_path):
     (tmp_path / "there.nc").write_text("something else")
-    with pytest.raises(pmp.Incompatible, match="there already"):
+    with pytest.raises(pmp.errors.Incompatible, match="there already"):
         draw(plan, ledger, save=tmp_path / "there.nc")
-    with pytest.raises(pmp.DomainError):
+    with pytest.raises(pmp.errors.DomainError):
         draw(plan, ledger, save=tmp_path / "nowhere" / "main.nc")
     assert ledger.entries == ()
     assert (tmp_path / "there.nc").read_text() == "something else"
@@ -201,7 +201,7 @@ def test_a_release_that_cannot_be_saved_is_kept_and_says_that_it_is_charged(
 
 def test_a_release_that_the_ledger_cannot_keep_is_not_lost(plan, ledger, monkeypatch):
     def full(*arguments):
-        raise pmp.Incompatible("the disk is full")
+        raise pmp.errors.Incompatible("the disk is full")
 
     monkeypatch.setattr(ledger, "store", full)
     with pytest.raises(pmp.errors.PymcPrivateError, match="the charge stands") as caught:
@@ -218,11 +218,11 @@ def test_a_place_is_tried_before_the_charge(plan, ledger, tmp_path, monkeypatch)
     draw(plan, ledger, save=tmp_path / "first.nc")
     assert [file.name for file in tmp_path.iterdir()] == ["first.nc"]
     monkeypatch.setattr(Path, "open", refused)
-    with pytest.raises(pmp.DomainError, match="nothing was charged"):
+    with pytest.raises(pmp.errors.DomainError, match="nothing was charged"):
         draw(plan, ledger, save=tmp_path / "main.nc")
     monkeypatch.undo()
     for save in (tmp_path / ("x" * 300), "a\0b.nc"):
-        with pytest.raises(pmp.DomainError, match="nothing was charged"):
+        with pytest.raises(pmp.errors.DomainError, match="nothing was charged"):
             draw(plan, ledger, save=save)
     assert len(ledger.entries) == 1
 
@@ -238,21 +238,21 @@ def test_a_place_is_tried_before_the_charge(plan, ledger, tmp_path, monkeypatch)
         ({"random_seed": -1}, "random_seed"),
         ({"random_seed": 1.5}, "random_seed"),
         ({"save": 3}, "save="),
-        ({"sampler": pmp.Grid}, "the class Grid"),
+        ({"sampler": pmp.samplers.Grid}, "the class Grid"),
         ({"sampler": 3}, "no such sampler"),
     ],
 )
 def test_arguments_of_another_kind_are_refused_before_any_work(plan, ledger, keywords, words):
     private = pmp.trim(plan.private, box={"mu": (-0.2, 0.2)})
     for what, more in ((plan, {}), (private, {"draws": 2, "epsilon": 1})):
-        with pytest.raises(pmp.DomainError, match=words):
+        with pytest.raises(pmp.errors.DomainError, match=words):
             pmp.sample(what, **{"ledger": ledger, "progressbar": False, **more, **keywords})
     assert ledger.entries == ()
 
 
 def test_a_path_is_refused_before_calibration(monkeypatch):
     monkeypatch.setattr(sample, "resolve_plan", None)  # what comes next
-    with pytest.raises(pmp.DomainError, match="no ledger"):
+    with pytest.raises(pmp.errors.DomainError, match="no ledger"):
         pmp.sample(build(), draws=2, epsilon=1, ledger="study.sqlite")
 
 
@@ -290,12 +290,12 @@ def test_a_private_model_without_a_budget_is_charged_at_cost():
 @pytest.mark.parametrize(
     ("keywords", "error"),
     [
-        ({"draws": 0, "epsilon": 1}, pmp.DomainError),
-        ({"draws": 2.5, "epsilon": 1}, pmp.DomainError),
-        ({"epsilon": 1}, pmp.DomainError),
-        ({"draws": 2, "epsilon": -1}, pmp.DomainError),
-        ({"draws": 2, "epsilon": 1, "delta": 1.0}, pmp.DomainError),
-        ({"draws": 2, "epsilon": 1, "delta": -0.1}, pmp.DomainError),
+        ({"draws": 0, "epsilon": 1}, pmp.errors.DomainError),
+        ({"draws": 2.5, "epsilon": 1}, pmp.errors.DomainError),
+        ({"epsilon": 1}, pmp.errors.DomainError),
+        ({"draws": 2, "epsilon": -1}, pmp.errors.DomainError),
+        ({"draws": 2, "epsilon": 1, "delta": 1.0}, pmp.errors.DomainError),
+        ({"draws": 2, "epsilon": 1, "delta": -0.1}, pmp.errors.DomainError),
     ],
 )
 def test_numbers_that_make_no_budget_are_refused(ledger, keywords, error):
@@ -306,7 +306,7 @@ def test_numbers_that_make_no_budget_are_refused(ledger, keywords, error):
 
 
 def test_a_plan_fixes_its_numbers(plan, ledger):
-    with pytest.raises(pmp.DomainError, match="fixes"):
+    with pytest.raises(pmp.errors.DomainError, match="fixes"):
         draw(plan, ledger, draws=30)
 
 
@@ -333,7 +333,7 @@ def test_draws_that_protect_the_number_of_records_speak_of_their_own_neighbors(s
     """Without a ledger, and seeded: what was promised was substitution, or refused as such."""
     private = tosses(neighbors="add_remove")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pmp.PrivacyWarning)
+        warnings.simplefilter("ignore", pmp.errors.PrivacyWarning)
         release = pmp.sample(private, draws=2, random_seed=seed, progressbar=False)
     assert release.guarantee.neighbors == "add_remove"
     assert release.private == (seed is None)
@@ -341,5 +341,5 @@ def test_draws_that_protect_the_number_of_records_speak_of_their_own_neighbors(s
 
 def test_draws_without_a_finite_epsilon_say_so_and_charge_nothing():
     """A sampler that is near the posterior promises nothing at delta = 0."""
-    with pytest.raises(pmp.DomainError, match="no finite epsilon"):
-        pmp.sample(tosses(), draws=1, sampler=pmp.Nuts(tv=1e-4), progressbar=False)
+    with pytest.raises(pmp.errors.DomainError, match="no finite epsilon"):
+        pmp.sample(tosses(), draws=1, sampler=pmp.samplers.Nuts(tv=1e-4), progressbar=False)

@@ -86,11 +86,11 @@ def test_a_potential_is_judged_by_records_of_its_domain():
     assert not information.simulated
     # Residuals of exp(-|y - mu|) have mean size 1 and scores of size 2, the prior sd.
     assert np.mean(-information.values) == pytest.approx(1.0, abs=0.15)
-    with pytest.warns(pmp.PrivacyWarning, match="another model"):
+    with pytest.warns(pmp.errors.PrivacyWarning, match="another model"):
         plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=10, clip=True)
     assert plan.verdict == ""
     assert "in proportion to its likelihood" in plan.summary()
-    with pytest.raises(pmp.Unsupported):
+    with pytest.raises(pmp.errors.Unsupported):
         simulated_information(private, N)
 
 
@@ -103,9 +103,9 @@ def test_a_clip_of_ordered_cutpoints_gets_boxes_with_a_gap():
         pm.OrderedLogistic("y", eta=0.0, cutpoints=c, observed=np.arange(N) % 3)
 
     private = private_of(ordinal, y={0, 1, 2})
-    with pytest.raises((pmp.NotCertified, pmp.Unsupported), match="bound c"):
+    with pytest.raises((pmp.errors.NotCertified, pmp.errors.Unsupported), match="bound c"):
         pmp.calibrate(private, epsilon=1, delta=1e-6, draws=10, clip=False)
-    with pytest.warns(pmp.PrivacyWarning, match="another model"):
+    with pytest.warns(pmp.errors.PrivacyWarning, match="another model"):
         plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=10, clip=True)
     box = plan.private.region["c"]
     assert box.upper[0] < box.lower[1]

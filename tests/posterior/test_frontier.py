@@ -211,11 +211,13 @@ def test_pictures_say_what_was_weighed(plan, alone):
 def test_a_plan_is_priced_on_the_terms_of_the_sampler_that_draws(plan, monkeypatch):
     assert plan.certificate.terms == plan.method.terms(plan.private)
     # Were another one to fit at the last power, its distance would not be paid for.
-    monkeypatch.setattr(calibrate_module, "choose_sampler", lambda *a, **k: pmp.Proximal(tv=1e-7))
-    with pytest.raises(pmp.Unsupported, match="costs more than the one"):
+    monkeypatch.setattr(
+        calibrate_module, "choose_sampler", lambda *a, **k: pmp.samplers.Proximal(tv=1e-7)
+    )
+    with pytest.raises(pmp.errors.Unsupported, match="costs more than the one"):
         plan.at(1)
 
 
 def test_the_sampler_of_a_plan_cannot_be_exchanged_for_the_old_price(alone):
-    with pytest.raises(pmp.Incompatible, match="belong together"):
-        dataclasses.replace(alone, method=pmp.Proximal(tv=1e-3))
+    with pytest.raises(pmp.errors.Incompatible, match="belong together"):
+        dataclasses.replace(alone, method=pmp.samplers.Proximal(tv=1e-3))

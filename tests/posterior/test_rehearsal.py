@@ -84,10 +84,10 @@ def rehearse(plan: pmp.Plan) -> None:
 SAMPLERS = {
     "conjugate": (coin, "conjugate", "sample_conjugate"),
     "boxes": (None, "boxes", "sample_by_rejection"),
-    "grid": (None, pmp.Grid(points=8), "sample_grid"),
+    "grid": (None, pmp.samplers.Grid(points=8), "sample_grid"),
     "proximal": (regression, "proximal", "sample_proximal"),
-    "verified": (regression, pmp.Proximal(strict=True), "verified_draws"),
-    "nuts": (None, pmp.Nuts(tv=1e-9), "sample_nuts"),
+    "verified": (regression, pmp.samplers.Proximal(strict=True), "verified_draws"),
+    "nuts": (None, pmp.samplers.Nuts(tv=1e-9), "sample_nuts"),
 }
 
 
@@ -103,7 +103,7 @@ def test_a_draw_that_fails_on_made_up_records_charges_nothing(name, private, mon
 
     monkeypatch.setattr(method, function, fail)
     ledger, error = charged(plan)
-    assert isinstance(error, pmp.Unsupported)
+    assert isinstance(error, pmp.errors.Unsupported)
     assert "nothing was charged" in str(error)
     assert "ZeroDivisionError: planted" in str(error)
     assert ledger.entries == ()
@@ -133,7 +133,7 @@ class Planted(Op):
 bound_op.register(Planted, lambda op, node, known: known)
 
 
-@pytest.mark.parametrize("sampler", ["boxes", pmp.Nuts(tv=1e-9)])
+@pytest.mark.parametrize("sampler", ["boxes", pmp.samplers.Nuts(tv=1e-9)])
 def test_a_model_that_cannot_be_evaluated_charges_nothing(sampler, monkeypatch):
     with pm.Model(coords={"person": range(N)}) as model:
         mu = pm.Normal("mu", 0, 1)
@@ -144,7 +144,7 @@ def test_a_model_that_cannot_be_evaluated_charges_nothing(sampler, monkeypatch):
     plan = plan_of(pmp.temper(made, 0.01), sampler)
     monkeypatch.setattr(Planted, "fails", True)
     ledger, error = charged(plan)
-    assert isinstance(error, pmp.Unsupported)
+    assert isinstance(error, pmp.errors.Unsupported)
     assert "nothing was charged" in str(error)
     assert ledger.entries == ()
 
@@ -154,7 +154,7 @@ def test_a_run_of_nuts_that_does_not_compile_charges_nothing(private, monkeypatc
         raise ValueError("no such instruction")
 
     monkeypatch.setitem(nuts._RUNNERS, "pymc", fail)
-    ledger, error = charged(plan_of(private, pmp.Nuts(tv=1e-9)))
+    ledger, error = charged(plan_of(private, pmp.samplers.Nuts(tv=1e-9)))
     assert "no such instruction" in str(error)
     assert ledger.entries == ()
 
@@ -204,7 +204,7 @@ def test_ctrl_c_within_a_run_of_nuts_stops_the_draw(private, monkeypatch, steps,
         return original(self, *arguments)
 
     monkeypatch.setattr(BaseHMC, "astep", stop)
-    ledger, error = charged(plan_of(private, pmp.Nuts(tv=1e-9, tune=30)))
+    ledger, error = charged(plan_of(private, pmp.samplers.Nuts(tv=1e-9, tune=30)))
     assert isinstance(error, charge.StoppedDraw)
     assert len(ledger.entries) == entries
 
@@ -333,7 +333,7 @@ def test_records_that_are_impossible_under_the_model_are_no_refusal():
         a = pm.Gamma("a", 2, 1)
         pm.Beta("y", a, 1.0, observed=np.linspace(0.2, 0.8, N), dims="person")
     made = pmp.privatize(model, records="person", domain={"y": (0.2, 0.8)})
-    plan = plan_of(pmp.temper(pmp.trim(made, box={"a": (1, 3)}), 0.01), pmp.Nuts(tv=1e-9))
+    plan = plan_of(pmp.temper(pmp.trim(made, box={"a": (1, 3)}), 0.01), pmp.samplers.Nuts(tv=1e-9))
 
     def impossible(private):
         return {"y": np.zeros(N)}

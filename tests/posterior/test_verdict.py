@@ -64,7 +64,7 @@ def test_more_records_turn_the_prior_into_an_informative_plan():
 
 def test_sample_refuses_the_prior_before_anything_is_charged():
     plan, ledger = plan_for(8, epsilon=0.2), pmp.Ledger(epsilon=9, delta=1e-5)
-    with pytest.raises(pmp.NotInformative, match="fewer draws") as caught:
+    with pytest.raises(pmp.errors.NotInformative, match="fewer draws") as caught:
         pmp.sample(plan, ledger=ledger, progressbar=False)
     assert "accept_prior=True" in str(caught.value)
     assert ledger.entries == ()

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_private import DomainError, Guarantee
+from pymc_private import Guarantee
+from pymc_private.errors import DomainError
 from pymc_private.privacy import moll_delta, moll_delta_k, mollifier_affordable
 from pymc_private.privacy.event import PrivacyEvent, event_from_json, event_to_json
 from pymc_private.privacy.renyi import pure_to_delta

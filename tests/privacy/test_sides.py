@@ -146,7 +146,7 @@ def test_sides_are_kept_written_and_read():
     assert one.group(2) == Guarantee.gamma_of(
         2.0, 2.0, 3, assumptions=("a unit owns at most 2 records",)
     )
-    with pytest.raises(pmp.DomainError):
+    with pytest.raises(pmp.errors.DomainError):
         Guarantee.gamma_of(1.0, 2.0, neighbors="any")
-    with pytest.raises(pmp.DomainError):
+    with pytest.raises(pmp.errors.DomainError):
         Guarantee.gamma_of(0.0, 2.0)

@@ -71,9 +71,9 @@ def test_it_is_kept_written_and_read():
     assert beta_pair_delta(one.epsilon(1e-5), R, A, B) <= 1e-5
     assert Guarantee.dirichlet_of(R, A, beta=A) == Guarantee.dirichlet_of(R, A)
     assert "0.8 and 4 or more" in repr(one)
-    with pytest.raises(pmp.DomainError):
+    with pytest.raises(pmp.errors.DomainError):
         PrivacyEvent("beta_pair", 1.0, shape=2.0, other=1.0)
-    with pytest.raises(pmp.DomainError):
+    with pytest.raises(pmp.errors.DomainError):
         PrivacyEvent("gamma_pair", 1.0, shape=2.0, other=3.0)
 
 

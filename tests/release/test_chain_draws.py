@@ -88,7 +88,10 @@ def test_answers_have_errors_from_the_effective_number(draws):
     assert "free if they are of summary.model()" in repr(found)
     iid = pmp.answer(dataset(0.0), "1 - minimum(abs(sigma - response), 1)", [1.0])
     assert found.mcse > 1.5 * iid.mcse
-    assert pmp.choose(draws, {"up": "beta['age'] > 0", "down": "beta['age'] < 0"}).response == "up"
+    assert (
+        pmp.queries.choose(draws, {"up": "beta['age'] > 0", "down": "beta['age'] < 0"}).response
+        == "up"
+    )
 
 
 def test_draws_that_come_with_data_are_refused(draws):
@@ -98,19 +101,19 @@ def test_draws_that_come_with_data_are_refused(draws):
         lambda: pmp.prob(fitted, "sigma > 1"),
         lambda: pmp.answer(fitted, "sigma", [1.0]),
     ):
-        with pytest.raises(pmp.DomainError, match="not private"):
+        with pytest.raises(pmp.errors.DomainError, match="not private"):
             ask()
 
 
 @pytest.mark.parametrize("wrong", [3, "idata.nc", xr.Dataset({"y": ("n", np.zeros(3))})])
 def test_what_is_no_draws_is_refused(wrong):
-    with pytest.raises(pmp.DomainError, match="computed from a release"):
+    with pytest.raises(pmp.errors.DomainError, match="computed from a release"):
         pmp.mean(wrong, "beta")
 
 
 @pytest.mark.parametrize("name", ["gamma", 3])
 def test_an_unknown_variable_is_named(draws, name):
-    with pytest.raises(pmp.DomainError, match="No such variable"):
+    with pytest.raises(pmp.errors.DomainError, match="No such variable"):
         pmp.mean(draws, name)
 
 
@@ -137,7 +140,7 @@ def test_release_summary_and_plain_draws_stand_side_by_side(draws):
     ]  # fmt: skip
     two = pmp.compare(draws, plain)
     assert np.allclose(two.frame["private_mean"], found.frame["summary_mean"])
-    with pytest.raises(pmp.DomainError, match="curator only"):
+    with pytest.raises(pmp.errors.DomainError, match="curator only"):
         pmp.compare(plain, draws)
 
 

@@ -164,7 +164,7 @@ def test_an_expression_without_a_value_is_refused(text, message) -> None:
 
 
 def test_a_dialogue_withholds_where_an_expression_has_no_value() -> None:
-    dialogue = pmp.Dialogue(MIXED)
+    dialogue = pmp.queries.Dialogue(MIXED)
     with pytest.raises(DomainError, match="a dialogue withholds"):
         dialogue.ask("(log(x) > 0) == response", [True, False])
 
@@ -247,7 +247,7 @@ def test_the_loss_of_a_box_exceeds_its_bound_no_more_often_than_delta() -> None:
 def test_subsets_are_responses() -> None:
     cell = np.minimum((X * 4).astype(int), 3)
     got = pmp.answer(
-        RELEASE, lambda t, s: np.isin(cell, list(s)) - 0.26 * len(s), pmp.Subsets(range(4)),
+        RELEASE, lambda t, s: np.isin(cell, list(s)) - 0.26 * len(s), pmp.queries.Subsets(range(4)),
         bounds=(-1.04, 1),
     )  # fmt: skip
     shares = np.bincount(cell, minlength=4) / N
@@ -258,9 +258,9 @@ def test_subsets_are_responses() -> None:
 def test_few_finite_draws_do_not_choose_among_all_finite_sets() -> None:
     """The counterexample to the printed lemma: the sampled set itself is no response."""
     with pytest.raises(DomainError, match="too many subsets"):
-        pmp.Subsets(range(40))
+        pmp.queries.Subsets(range(40))
     with pytest.raises(DomainError, match="members"):
-        pmp.Subsets(range(4), sizes=5)
+        pmp.queries.Subsets(range(4), sizes=5)
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_pictures_say_what_is_bounded() -> None:
 
 # ---- dialogues ---------------------------------------------------------------------------------
 def test_a_dialogue_pays_for_its_histories_and_withholds_utilities() -> None:
-    dialogue = pmp.Dialogue(RELEASE, delta=0.1)
+    dialogue = pmp.queries.Dialogue(RELEASE, delta=0.1)
     first = dialogue.ask("(x > 0.5) == response", [True, False])
     assert math.isnan(first.expected_utility)
     assert first.scores == ()
@@ -330,10 +330,10 @@ def test_a_dialogue_pays_for_its_histories_and_withholds_utilities() -> None:
 
 def test_a_dialogue_wants_responses_that_can_be_counted() -> None:
     with pytest.raises(DomainError, match="finitely many"):
-        pmp.Dialogue(RELEASE).ask("x > response", pmp.Interval(0, 1))
+        pmp.queries.Dialogue(RELEASE).ask("x > response", pmp.Interval(0, 1))
     with pytest.raises(DomainError, match="probability"):
-        pmp.Dialogue(RELEASE, delta=0)
-    assert math.isinf(pmp.Dialogue(RELEASE).ask("x * 9", [1], bounds=None).loss_bound)
+        pmp.queries.Dialogue(RELEASE, delta=0)
+    assert math.isinf(pmp.queries.Dialogue(RELEASE).ask("x * 9", [1], bounds=None).loss_bound)
 
 
 @pytest.mark.audit
@@ -344,7 +344,7 @@ def test_an_adaptive_analyst_breaks_the_bound_of_one_question_but_not_that_of_a_
     these names is true for half of the posterior, and for nearly every draw seen.
     """
     coins = RNG.random((200, 1200)) < 0.5
-    dialogue = pmp.Dialogue(released(c=(("chain", "draw", "k"), coins[None].astype(int))))
+    dialogue = pmp.queries.Dialogue(released(c=(("chain", "draw", "k"), coins[None].astype(int))))
     sides = [
         dialogue.ask(lambda t, side, k=k: t["c"][:, k] == side, [0, 1]).response
         for k in range(coins.shape[1])
@@ -362,7 +362,7 @@ def test_an_adaptive_analyst_breaks_the_bound_of_one_question_but_not_that_of_a_
 
 # ---- hypotheses --------------------------------------------------------------------------------
 def test_the_likeliest_hypothesis_is_chosen_and_its_utility_is_its_probability() -> None:
-    got = pmp.choose(RELEASE, {"low": "x < 0.6", "high": lambda d: d["x"] >= 0.6})
+    got = pmp.queries.choose(RELEASE, {"low": "x < 0.6", "high": lambda d: d["x"] >= 0.6})
     assert got.response == "low"
     assert got.expected_utility == pytest.approx(np.mean(X < 0.6))
     assert got.loss_bound == psaqr_loss(N, 0.05, 2, 1)
@@ -370,13 +370,13 @@ def test_the_likeliest_hypothesis_is_chosen_and_its_utility_is_its_probability()
 
 def test_losses_weigh_hypotheses() -> None:
     events = {"low": "x < 0.6", "high": "x >= 0.6"}
-    got = pmp.choose(
+    got = pmp.queries.choose(
         RELEASE, events, {"act": {"low": 0, "high": 10}, "wait": {"low": 1, "high": 0}}
     )
     assert got.response == "wait"
     assert got.expected_utility == pytest.approx(-np.mean(X < 0.6))
     assert got.bounds == (-10, 0)
-    same = pmp.choose(RELEASE, events, {"only": {"low": 2, "high": 2}})
+    same = pmp.queries.choose(RELEASE, events, {"only": {"low": 2, "high": 2}})
     assert same.expected_utility == -2
 
 
@@ -396,7 +396,7 @@ def test_losses_weigh_hypotheses() -> None:
 )
 def test_hypotheses_that_cannot_be_judged_are_refused(hypotheses, losses, message) -> None:
     with pytest.raises(DomainError, match=message):
-        pmp.choose(RELEASE, hypotheses, losses)
+        pmp.queries.choose(RELEASE, hypotheses, losses)
 
 
 @pytest.mark.parametrize("lipschitz", [0, 0.4])
@@ -424,7 +424,7 @@ def test_draws_that_are_nearly_exact_lose_twice_their_distance_more() -> None:
     for ask in (
         lambda release: pmp.answer(release, event, [0, 0.5]),
         lambda release: pmp.answer(release, smooth, pmp.Interval(0, 1), **lipschitz),
-        lambda release: pmp.Dialogue(release).ask(event, [0, 0.5]),
+        lambda release: pmp.queries.Dialogue(release).ask(event, [0, 0.5]),
     ):
         assert ask(near).loss_bound == pytest.approx(ask(RELEASE).loss_bound + 0.02, rel=1e-12)
 
@@ -573,10 +573,10 @@ NO_CHANCE = ["a", None, [0.1], True, 1j, math.nan, 0, 1]
         lambda odd: RELEASE.interval("x", odd),
         lambda odd: RELEASE.mean(odd),
         lambda odd: pmp.answer(RELEASE, "x * response", [0, 1], delta=odd),
-        lambda odd: pmp.Dialogue(RELEASE, delta=odd),
-        lambda odd: pmp.Dialogue(odd),
+        lambda odd: pmp.queries.Dialogue(RELEASE, delta=odd),
+        lambda odd: pmp.queries.Dialogue(odd),
         lambda odd: pmp.answer(odd, "x", [0, 1]),
-        lambda odd: pmp.choose(odd, {"up": "x > 0"}),
+        lambda odd: pmp.queries.choose(odd, {"up": "x > 0"}),
     ],
 )
 def test_what_is_no_chance_no_name_and_no_release_is_refused(call, odd) -> None:

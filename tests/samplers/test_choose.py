@@ -51,10 +51,10 @@ def draw(plan):
 
 
 def test_the_strongest_claim_is_taken(beta, square):
-    assert choose_sampler(beta) == pmp.Conjugate()
-    assert choose_sampler(square) == pmp.Boxes()
-    assert choose_sampler(square, strict=True) == pmp.Grid()
-    assert choose_sampler(beta, strict=True) == pmp.Conjugate()
+    assert choose_sampler(beta) == pmp.samplers.Conjugate()
+    assert choose_sampler(square) == pmp.samplers.Boxes()
+    assert choose_sampler(square, strict=True) == pmp.samplers.Grid()
+    assert choose_sampler(beta, strict=True) == pmp.samplers.Conjugate()
 
 
 @pytest.mark.thin(2)
@@ -86,7 +86,9 @@ def test_a_grid_pays_four_tau_per_draw(beta):
 
 
 def test_grid_points_are_part_of_the_plan(beta):
-    plans = [pmp.calibrate(beta, epsilon=1, draws=2, sampler=pmp.Grid(points=k)) for k in (4, 5)]
+    plans = [
+        pmp.calibrate(beta, epsilon=1, draws=2, sampler=pmp.samplers.Grid(points=k)) for k in (4, 5)
+    ]
     assert plans[0].fingerprint != plans[1].fingerprint
     assert "public grid of 4 points" in " ".join(plans[0].guarantee.assumptions)
     found = draw(plans[0]).posterior["p"].values.ravel()
@@ -103,7 +105,7 @@ def test_a_distance_costs_delta(beta):
 
 
 def test_a_budget_without_room_for_the_distance_is_refused():
-    with pytest.raises(pmp.Unsupported, match="more delta than there is"):
+    with pytest.raises(pmp.errors.Unsupported, match="more delta than there is"):
         remaining_delta(SamplingTerms(tv=1e-6), 1.0, 1e-6, 10)
     assert remaining_delta(EXACT_TERMS, 1.0, 0.0, 10) == 0.0
     assert 0 < remaining_delta(SamplingTerms(tv=1e-10), 1.0, 1e-6, 10) < 1e-6
@@ -111,8 +113,8 @@ def test_a_budget_without_room_for_the_distance_is_refused():
 
 def test_a_plan_fixes_its_sampler(beta):
     plan = pmp.calibrate(beta, epsilon=1, draws=2, sampler="boxes")
-    for other in ({"sampler": "grid"}, {"sampler": pmp.Conjugate()}, {"strict": True}):
-        with pytest.raises(pmp.DomainError, match="fixes its sampler"):
+    for other in ({"sampler": "grid"}, {"sampler": pmp.samplers.Conjugate()}, {"strict": True}):
+        with pytest.raises(pmp.errors.DomainError, match="fixes its sampler"):
             pmp.sample(plan, ledger=pmp.Ledger(epsilon=9), **other)
     assert pmp.sample(
         plan, ledger=pmp.Ledger(epsilon=9), sampler="boxes", progressbar=False
@@ -121,16 +123,16 @@ def test_a_plan_fixes_its_sampler(beta):
 
 def test_a_plan_with_cheaper_terms_is_refused(beta):
     plan = pmp.calibrate(beta, epsilon=1, draws=2, sampler="grid")
-    with pytest.raises(pmp.Incompatible, match="belong together"):
+    with pytest.raises(pmp.errors.Incompatible, match="belong together"):
         replace(plan, certificate=plan.certificate.on(EXACT_TERMS))
 
 
 def test_unknown_and_unfit_samplers_are_refused(square):
-    with pytest.raises(pmp.DomainError, match="no such sampler"):
+    with pytest.raises(pmp.errors.DomainError, match="no such sampler"):
         pmp.calibrate(square, epsilon=1, sampler="gibbs")
-    with pytest.raises(pmp.Unsupported, match="no conjugate model"):
+    with pytest.raises(pmp.errors.Unsupported, match="no conjugate model"):
         pmp.calibrate(square, epsilon=1, sampler="conjugate")
-    with pytest.raises(pmp.Unsupported, match="floating point"):
+    with pytest.raises(pmp.errors.Unsupported, match="floating point"):
         pmp.calibrate(square, epsilon=1, sampler="boxes", strict=True)
 
 
@@ -149,8 +151,8 @@ def test_no_time_is_told_where_the_number_of_records_is_protected(beta):
 
 
 def test_a_coarse_grid_is_not_taken_unasked_and_the_refusal_tells_of_each_sampler(seven):
-    assert choose_sampler(seven, strict=True) == pmp.Proximal(strict=True)
-    with pytest.raises(pmp.Unsupported, match="no claim in floating point") as caught:
+    assert choose_sampler(seven, strict=True) == pmp.samplers.Proximal(strict=True)
+    with pytest.raises(pmp.errors.Unsupported, match="no claim in floating point") as caught:
         choose_sampler(seven, strict=True, pure=True)
     said = str(caught.value)
     for name in ("conjugate: this is no", "boxes: the box sampler", "proximal: a pure promise"):
@@ -158,17 +160,17 @@ def test_a_coarse_grid_is_not_taken_unasked_and_the_refusal_tells_of_each_sample
     assert "grid: its grid would be coarse (3 points along each coordinate)" in said
     assert "a delta above zero" in said
     assert "sampler='grid', as coarse as it is" in said
-    assert choose_sampler(seven, "grid", strict=True, pure=True) == pmp.Grid()
+    assert choose_sampler(seven, "grid", strict=True, pure=True) == pmp.samplers.Grid()
     assert {c.name: c.why_not for c in sampler_candidates(seven, 1, strict=True)}["proximal"] == ""
 
 
 def test_a_coarse_grid_says_so_loudly(beta):
-    coarse = pmp.calibrate(beta, epsilon=1, draws=1, sampler=pmp.Grid(points=3))
+    coarse = pmp.calibrate(beta, epsilon=1, draws=1, sampler=pmp.samplers.Grid(points=3))
     assert "WARNING: a coarse grid, 3 points along each continuous coordinate" in coarse.summary()
     assert "1/3 of its box" in coarse.summary()
     assert "not taken" not in coarse.summary()
     assert "3 along each continuous coordinate" in " ".join(coarse.guarantee.assumptions)
-    assert not pmp.Grid(points=8).terms(beta).is_coarse
+    assert not pmp.samplers.Grid(points=8).terms(beta).is_coarse
 
 
 def test_a_strict_plan_says_why_the_others_were_not_taken(square):
@@ -180,11 +182,11 @@ def test_a_strict_plan_says_why_the_others_were_not_taken(square):
 
 
 def test_points_of_a_grid_are_counted(beta):
-    assert pmp.Grid(points=np.int64(5)) == pmp.Grid(points=5)
-    assert "int64" not in repr(pmp.Grid(points=np.int64(5)))
+    assert pmp.samplers.Grid(points=np.int64(5)) == pmp.samplers.Grid(points=5)
+    assert "int64" not in repr(pmp.samplers.Grid(points=np.int64(5)))
     for points in (0, -3, 2.5, True, "8"):
-        with pytest.raises(pmp.DomainError, match="number of points"):
-            choose_sampler(beta, pmp.Grid(points=points))
+        with pytest.raises(pmp.errors.DomainError, match="number of points"):
+            choose_sampler(beta, pmp.samplers.Grid(points=points))
 
 
 def test_a_plan_tells_its_alternatives(beta):

@@ -139,8 +139,8 @@ def test_calibrate_prices_a_clipped_model_and_sample_draws_it():
 @pytest.mark.audit
 def test_an_unbounded_parameter_is_refused_as_ever_and_a_plan_gives_it_ends():
     clipped = pmp.clip(BY_NAME["poisson"].privatize(), -4, 0)
-    with pytest.raises(pmp.Unsupported, match=r"needs finite bounds for 'rate'"):
-        pmp.Boxes().check(clipped)
+    with pytest.raises(pmp.errors.Unsupported, match=r"needs finite bounds for 'rate'"):
+        pmp.samplers.Boxes().check(clipped)
     assert pmp.calibrate(clipped, epsilon=1).private.box["rate"].is_finite
 
 
@@ -154,15 +154,15 @@ def many_of(name):
 
 @pytest.mark.parametrize("name", DARK)
 def test_a_draw_that_might_never_end_is_refused_before_the_charge(name):
-    with pytest.raises(pmp.Unsupported, match="hardly ever accept"):
-        pmp.Boxes().check(many_of(name))
-    pmp.Boxes().check(pmp.temper(many_of(name), 0.005))  # a low power leaves few nats
+    with pytest.raises(pmp.errors.Unsupported, match="hardly ever accept"):
+        pmp.samplers.Boxes().check(many_of(name))
+    pmp.samplers.Boxes().check(pmp.temper(many_of(name), 0.005))  # a low power leaves few nats
 
 
 @pytest.mark.audit
 @pytest.mark.parametrize("name", DARK)
 def test_a_plan_asks_whether_a_draw_would_end_at_the_power_it_affords(name):
-    with pytest.raises(pmp.Unsupported, match="hardly ever accept"):
+    with pytest.raises(pmp.errors.Unsupported, match="hardly ever accept"):
         pmp.calibrate(many_of(name), epsilon=1)
     assert pmp.calibrate(many_of(name), epsilon=0.04).sampler == "boxes"
 
@@ -174,10 +174,10 @@ def test_a_scale_of_zero_is_refused_and_a_small_one_is_not():
         s = pm.HalfNormal("s", 1)
         pm.Normal("y", 0.0, s, observed=stats.norm.ppf(np.linspace(0.01, 0.99, 300)), dims="i")
     clipped = pmp.clip(pmp.privatize(model, records="i", domain={"y": (-4, 4)}), -4, 0)
-    with pytest.raises(pmp.Unsupported, match="a scale of zero"):
-        pmp.Boxes().check(pmp.trim(clipped, box={"s": (0, 3)}))
+    with pytest.raises(pmp.errors.Unsupported, match="a scale of zero"):
+        pmp.samplers.Boxes().check(pmp.trim(clipped, box={"s": (0, 3)}))
     fit = pmp.temper(pmp.trim(clipped, box={"s": (0.2, 3)}), 0.2)
-    pmp.Boxes().check(fit)
+    pmp.samplers.Boxes().check(fit)
     drawn = rejection.sample_by_rejection(Target(fit), 2, SeededRandomness.from_seed(1))
     assert np.all((drawn > 0.5) & (drawn < 3))
 
@@ -191,6 +191,6 @@ def test_under_add_remove_the_verdict_does_not_tell_the_number_of_records(n):
     score = BY_NAME["elementwise dark"]
     plain = replace(score.privatize(n=n), neighbors="add_remove")
     private = pmp.trim(pmp.clip(plain, -4, 0), box=BOXES["elementwise dark"])
-    with pytest.raises(pmp.Unsupported, match="hardly ever accept") as caught:
-        pmp.Boxes().check(pmp.temper(private, 0.005))
+    with pytest.raises(pmp.errors.Unsupported, match="hardly ever accept") as caught:
+        pmp.samplers.Boxes().check(pmp.temper(private, 0.005))
     assert "nats for" not in str(caught.value)

@@ -249,7 +249,7 @@ def test_clipped_models_are_not_recognized():
 
 def test_trimmed_families_of_several_parameters_are_refused():
     model = private(normal_gamma, REALS, (-3, 3), {"mu": (-1, 1), "t": (0.1, 3)})
-    with pytest.raises(pmp.Unsupported, match="boxes"):
+    with pytest.raises(pmp.errors.Unsupported, match="boxes"):
         sample_conjugate(model, 1, SeededRandomness.from_seed(1))
 
 

@@ -74,5 +74,5 @@ def test_a_run_of_it_is_for_the_curator(tmp_path):
     assert "Confidential" in ax.get_title()
     plt.close(ax.figure)
     for bad in ({"pairs": 1}, {"lag": 0}, {"most": 20}):
-        with pytest.raises(pmp.DomainError):
+        with pytest.raises(pmp.errors.DomainError):
             coupling_evidence(private, **words | bad)

@@ -149,13 +149,13 @@ def test_points_without_prior_mass_are_left_out():
 
 @pytest.mark.parametrize("points", [300, 10**6, 10**15])
 def test_a_grid_too_fine_is_refused(points):
-    with pytest.raises(pmp.Unsupported, match="too many points"):
+    with pytest.raises(pmp.errors.Unsupported, match="too many points"):
         make_parameter_grid(logistic(), points)
 
 
 def test_an_open_parameter_is_refused():
     private = pmp.privatize(logistic().base, records="i", domain={"x": (-1, 1)})
-    with pytest.raises(pmp.Unsupported, match="two finite bounds"):
+    with pytest.raises(pmp.errors.Unsupported, match="two finite bounds"):
         make_parameter_grid(private)
 
 

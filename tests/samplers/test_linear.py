@@ -165,7 +165,7 @@ def marginal_cdfs(private, ends, points=81):
 @pytest.mark.parametrize("name", ["logistic", "logistic in a box"])
 def test_draws_follow_the_posterior(name):
     private = private_of(name, Fraction(1))
-    found = pmp.Proximal(tv=1e-4).sample(
+    found = pmp.samplers.Proximal(tv=1e-4).sample(
         private, 500, SeededRandomness.from_seed(2), lambda done: None
     )
     columns = np.hstack([found[n].reshape(500, -1) for n in private.shapes])
@@ -179,7 +179,7 @@ def test_draws_follow_the_posterior(name):
 @pytest.mark.audit
 def test_calibrate_takes_it_where_boxes_do_not_reach():
     plan = pmp.calibrate(private_of("logistic", Fraction(1)), epsilon=1, delta=1e-6, draws=3)
-    assert plan.method == pmp.Proximal()
+    assert plan.method == pmp.samplers.Proximal()
     assert plan.guarantee.epsilon(1e-6) <= 1
     assert plan.guarantee.pure_epsilon == np.inf
     release = pmp.sample(plan, ledger=pmp.Ledger(epsilon=2, delta=1e-5), progressbar=False)
@@ -202,22 +202,22 @@ def test_what_is_not_log_concave_is_refused_before_the_charge():
         with pm.Model(coords=COORDS) as model:
             build()
         private = pmp.privatize(model, records="i", domain=domain | {"x": pmp.Ball(1.0)})
-        with pytest.raises(pmp.Unsupported, match="log-concave"):
-            pmp.Proximal().check(private)
+        with pytest.raises(pmp.errors.Unsupported, match="log-concave"):
+            pmp.samplers.Proximal().check(private)
 
 
 def test_steps_without_end_are_refused():
     with pm.Model(coords=COORDS) as model:
         poisson()
     private = pmp.privatize(model, records="i", domain={"y": (0, 8), "x": pmp.Ball(1.0)})
-    with pytest.raises(pmp.Unsupported, match="no public bound"):
-        pmp.Proximal().check(private)
-    with pytest.raises(pmp.DomainError, match="total variation"):
-        pmp.Proximal(tv=0.0).check(private)
+    with pytest.raises(pmp.errors.Unsupported, match="no public bound"):
+        pmp.samplers.Proximal().check(private)
+    with pytest.raises(pmp.errors.DomainError, match="total variation"):
+        pmp.samplers.Proximal(tv=0.0).check(private)
     huge = pmp.trim(private, box={"beta": (-12, 12), "a": (-12, 12)})
-    with pytest.raises(pmp.Unsupported, match="too many steps"):
-        pmp.Proximal().terms(huge)
-    pmp.Proximal().check(huge)  # with a smaller power it may well do
+    with pytest.raises(pmp.errors.Unsupported, match="too many steps"):
+        pmp.samplers.Proximal().terms(huge)
+    pmp.samplers.Proximal().check(huge)  # with a smaller power it may well do
 
 
 def test_kinks_of_the_likelihood_set_the_step_size():
@@ -233,5 +233,5 @@ def test_add_remove_is_refused_because_steps_depend_on_n():
     with pm.Model(coords=COORDS) as model:
         logistic()
     private = pmp.privatize(model, records="i", domain={"x": pmp.Ball(1.0)}, neighbors="add_remove")
-    with pytest.raises(pmp.Unsupported, match="number of records"):
-        pmp.Proximal().check(private)
+    with pytest.raises(pmp.errors.Unsupported, match="number of records"):
+        pmp.samplers.Proximal().check(private)

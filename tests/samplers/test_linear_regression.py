@@ -79,7 +79,7 @@ def test_what_is_not_affine_is_not_recognized(mean):
 
 def test_a_trimmed_regression_goes_to_the_boxes():
     private = pmp.trim(regression(MEANS["product"]), box={"a": (-2, 2), "b": (-2, 2)})
-    with pytest.raises(pmp.Unsupported, match="trimmed linear"):
+    with pytest.raises(pmp.errors.Unsupported, match="trimmed linear"):
         conjugate_model(private)
     plan = pmp.calibrate(private, epsilon=1, draws=2)
     assert plan.sampler == "boxes"

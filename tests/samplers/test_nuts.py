@@ -30,22 +30,24 @@ def private():
 
 def test_the_distance_is_stated_or_nothing_is_drawn(private):
     for tv in (None, 0.0, 1.0):
-        with pytest.raises(pmp.DomainError, match="nobody can prove"):
-            pmp.calibrate(private, epsilon=1, delta=1e-3, sampler=pmp.Nuts(tv=tv))
-    with pytest.raises(pmp.DomainError, match="nobody can prove"):
+        with pytest.raises(pmp.errors.DomainError, match="nobody can prove"):
+            pmp.calibrate(private, epsilon=1, delta=1e-3, sampler=pmp.samplers.Nuts(tv=tv))
+    with pytest.raises(pmp.errors.DomainError, match="nobody can prove"):
         pmp.calibrate(private, epsilon=1, delta=1e-3, sampler="nuts")
 
 
 def test_states_of_one_chain_are_refused_with_the_reason(private):
-    with pytest.raises(pmp.DomainError, match="T19"):
-        pmp.calibrate(private, epsilon=1, delta=1e-3, sampler=pmp.Nuts(tv=1e-6, states_per_run=5))
+    with pytest.raises(pmp.errors.DomainError, match="T19"):
+        pmp.calibrate(
+            private, epsilon=1, delta=1e-3, sampler=pmp.samplers.Nuts(tv=1e-6, states_per_run=5)
+        )
 
 
 @pytest.mark.thin(4)
 @pytest.mark.parametrize("tune", [-1, 0, 2.5, "a", None, True])
 def test_steps_that_are_no_number_are_refused_before_the_charge(private, tune):
-    with pytest.raises(pmp.DomainError, match="tune= counts steps"):
-        pmp.calibrate(private, epsilon=1, delta=1e-3, sampler=pmp.Nuts(tv=1e-6, tune=tune))
+    with pytest.raises(pmp.errors.DomainError, match="tune= counts steps"):
+        pmp.calibrate(private, epsilon=1, delta=1e-3, sampler=pmp.samplers.Nuts(tv=1e-6, tune=tune))
 
 
 def test_it_is_never_chosen_by_itself(private):
@@ -53,14 +55,16 @@ def test_it_is_never_chosen_by_itself(private):
 
 
 def test_it_is_never_pure_and_never_a_bare_epsilon(private):
-    plan = pmp.calibrate(private, epsilon=1, delta=1e-4, draws=2, sampler=pmp.Nuts(tv=1e-6))
+    plan = pmp.calibrate(
+        private, epsilon=1, delta=1e-4, draws=2, sampler=pmp.samplers.Nuts(tv=1e-6)
+    )
     assert plan.guarantee.pure_epsilon == np.inf
     assert plan.guarantee.epsilon(1e-4) <= 1
     assert "conditional draws (nuts)" in plan.summary()
     assert "total variation" in plan.summary()
     assert any("not proved" in a for a in plan.guarantee.assumptions)
-    with pytest.raises(pmp.Unsupported, match="more delta"):
-        pmp.calibrate(private, epsilon=1, delta=1e-4, draws=100, sampler=pmp.Nuts(tv=1e-6))
+    with pytest.raises(pmp.errors.Unsupported, match="more delta"):
+        pmp.calibrate(private, epsilon=1, delta=1e-4, draws=100, sampler=pmp.samplers.Nuts(tv=1e-6))
 
 
 def test_a_release_holds_last_states_on_the_public_grid(private, monkeypatch):
@@ -73,7 +77,9 @@ def test_a_release_holds_last_states_on_the_public_grid(private, monkeypatch):
 
     monkeypatch.setitem(nuts._RUNNERS, "pymc", runner)
     monkeypatch.setattr(nuts, "to_dataset", lambda d: {k: _Values(v) for k, v in d.items()})
-    plan = pmp.calibrate(private, epsilon=1, delta=1e-3, draws=3, sampler=pmp.Nuts(tv=1e-6, tune=7))
+    plan = pmp.calibrate(
+        private, epsilon=1, delta=1e-3, draws=3, sampler=pmp.samplers.Nuts(tv=1e-6, tune=7)
+    )
     release = pmp.sample(plan, ledger=pmp.Ledger(epsilon=2, delta=1e-2), progressbar=False)
     assert seen == {"runs": 3, "tune": 7, "seed": None}
     mu = release.posterior["mu"].values[0]
@@ -114,13 +120,15 @@ class _Values:
 
 @pytest.mark.audit
 def test_unknown_and_absent_back_ends_are_refused(private):
-    with pytest.raises(pmp.DomainError, match="no such back end"):
-        pmp.calibrate(private, epsilon=1, delta=1e-3, sampler=pmp.Nuts(tv=1e-6, backend="stan"))
+    with pytest.raises(pmp.errors.DomainError, match="no such back end"):
+        pmp.calibrate(
+            private, epsilon=1, delta=1e-3, sampler=pmp.samplers.Nuts(tv=1e-6, backend="stan")
+        )
     absent = [b for b, p in nuts.BACKENDS.items() if importlib.util.find_spec(p) is None]
     for backend in absent:
-        with pytest.raises(pmp.Unsupported, match="not installed"):
+        with pytest.raises(pmp.errors.Unsupported, match="not installed"):
             pmp.calibrate(
-                private, epsilon=1, delta=1e-3, sampler=pmp.Nuts(tv=1e-6, backend=backend)
+                private, epsilon=1, delta=1e-3, sampler=pmp.samplers.Nuts(tv=1e-6, backend=backend)
             )
 
 
@@ -159,8 +167,8 @@ def test_a_back_end_that_would_fail_is_refused_before_the_charge(backend, monkey
     monkeypatch.setattr(nuts.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(nuts.importlib.metadata, "version", lambda name: "9.9")
     monkeypatch.setattr(nuts, "_trial_problem", lambda name: "TypeError: progress_bar")
-    with pytest.raises(pmp.Unsupported, match=r"9\.9.*TypeError: progress_bar"):
-        pmp.Nuts(tv=1e-6, backend=backend).check(private)
+    with pytest.raises(pmp.errors.Unsupported, match=r"9\.9.*TypeError: progress_bar"):
+        pmp.samplers.Nuts(tv=1e-6, backend=backend).check(private)
 
 
 @pytest.mark.audit
@@ -171,7 +179,7 @@ def test_back_ends_of_jax_make_releases(backend, private):
         pytest.skip(f"{backend} is not installed")
     if nuts._trial_problem(backend):
         pytest.skip(f"{backend} does not work here: {nuts._trial_problem(backend)}")
-    sampler = pmp.Nuts(tv=1e-6, backend=backend, tune=100)
+    sampler = pmp.samplers.Nuts(tv=1e-6, backend=backend, tune=100)
     plan = pmp.calibrate(private, epsilon=1, delta=1e-3, draws=3, sampler=sampler)
     release = pmp.sample(plan, ledger=pmp.Ledger(epsilon=2, delta=1e-2), progressbar=False)
     assert release.posterior["mu"].values.shape == (1, 3)
@@ -199,7 +207,7 @@ def test_fresh_runs_end_in_the_posterior(backend):
 
 @pytest.mark.audit
 def test_diagnostics_stay_with_the_curator(private):
-    found = pmp.diagnose(private, tune=200, draws=300, chains=2, fresh=50, random_seed=1)
+    found = pmp.samplers.diagnose(private, tune=200, draws=300, chains=2, fresh=50, random_seed=1)
     assert "Not to be published" in repr(found)
     assert found.table.loc["mu", "r_hat"] < 1.1
     assert found.gap < 3 * found.noise
@@ -228,9 +236,9 @@ def test_a_prior_without_a_place_to_start_is_refused_before_the_charge(wall):
         pm.Potential("wall", pm.math.switch(mu > (2.0 if wall else 0.0), 0.0, -np.inf))
         pm.Normal("y", mu, 1.0, observed=np.array([0.1, 0.2, 0.3]))
     private = pmp.privatize(model, records={"y": 0}, domain={"y": (-1, 1)})
-    words = {"draws": 1, "epsilon": 9, "delta": 0.5, "sampler": pmp.Nuts(tv=1e-5)}
+    words = {"draws": 1, "epsilon": 9, "delta": 0.5, "sampler": pmp.samplers.Nuts(tv=1e-5)}
     if not wall:
         assert pmp.calibrate(private, **words).sampler == "nuts"
         return
-    with pytest.raises(pmp.DomainError, match="no density where NUTS would start"):
+    with pytest.raises(pmp.errors.DomainError, match="no density where NUTS would start"):
         pmp.calibrate(private, **words)

@@ -90,7 +90,7 @@ def test_the_grid_is_finite_and_inside_the_box():
 
 @pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (1e9, 1e9 + 1e-6), (0.0, 1e-320)])
 def test_a_box_without_room_for_a_grid_is_refused(low, high):
-    with pytest.raises(pmp.Unsupported, match="too narrow"):
+    with pytest.raises(pmp.errors.Unsupported, match="too narrow"):
         PublicGrid.between(np.array([low]), np.array([high]), 12)
 
 
@@ -131,7 +131,7 @@ def test_coordinates_without_an_end_are_clamped_by_the_prior(logistic, boxed):
 
 @pytest.mark.audit
 def test_calibrate_without_delta_takes_it_and_the_price_is_pure(plan, boxed):
-    assert plan.method == pmp.Proximal(pure=True)
+    assert plan.method == pmp.samplers.Proximal(pure=True)
     assert plan.delta == 0
     guarantee = plan.guarantee
     exact = pmp.certify(boxed).tempered(plan.private.power)
@@ -147,7 +147,7 @@ def test_calibrate_without_delta_takes_it_and_the_price_is_pure(plan, boxed):
 
 def test_at_cost_without_delta_takes_it_at_its_price(boxed):
     plan = plan_at_cost(boxed, 3, 0.0)
-    assert plan.method == pmp.Proximal(pure=True)
+    assert plan.method == pmp.samplers.Proximal(pure=True)
     wanted = 3 * (Fraction(plan.certificate.range) + RANGE_SLACK * boxed.power)
     assert wanted <= Fraction(plan.guarantee.pure_epsilon) <= wanted * Fraction(1001, 1000)
     assert plan.epsilon == plan.guarantee.pure_epsilon
@@ -223,16 +223,21 @@ def test_a_report_on_purified_draws_says_no_more(paid):
 
 @pytest.mark.audit
 def test_with_delta_the_gaussian_road_stays(boxed):
-    assert choose_sampler(boxed) == pmp.Proximal()
+    assert choose_sampler(boxed) == pmp.samplers.Proximal()
     assert choose_sampler(boxed, pure=True) == choose_sampler(boxed, "proximal", pure=True)
-    assert choose_sampler(boxed, pmp.Proximal(), pure=True) == pmp.Proximal()  # as named
-    with pytest.raises(pmp.Unsupported, match="more delta than there is"):
-        pmp.calibrate(boxed, epsilon=1, sampler=pmp.Proximal())
+    assert (
+        choose_sampler(boxed, pmp.samplers.Proximal(), pure=True) == pmp.samplers.Proximal()
+    )  # as named
+    with pytest.raises(pmp.errors.Unsupported, match="more delta than there is"):
+        pmp.calibrate(boxed, epsilon=1, sampler=pmp.samplers.Proximal())
 
 
 def test_without_ends_there_is_no_range_to_price_it_by_whatever_the_delta():
     open_ended, budget = one_coefficient(1, box=None), DrawBudget(1.0, 1e-3, 1)
-    for method, priced in ((pmp.Proximal(), True), (pmp.Proximal(pure=True), False)):
+    for method, priced in (
+        (pmp.samplers.Proximal(), True),
+        (pmp.samplers.Proximal(pure=True), False),
+    ):
         regions = CandidateModels(open_ended, lambda private, method=method: method, None, 3)
         assert (regions.as_given(budget) is not None) == priced
 
@@ -246,7 +251,8 @@ def test_alternatives_tell_the_pure_form_where_there_is_no_delta(plan, boxed):
 
 def test_steps_follow_the_grid_and_too_many_are_refused_with_the_cure(boxed, monkeypatch):
     steps = {
-        bits: pmp.Proximal(pure=True, bits=bits)._schedule(boxed).steps for bits in (4, 12, 40)
+        bits: pmp.samplers.Proximal(pure=True, bits=bits)._schedule(boxed).steps
+        for bits in (4, 12, 40)
     }
     assert steps[4] < steps[12] < steps[40]
     # ln |Y| is d bits ln 2 and some: so much more of the logarithm of the divergence.
@@ -260,27 +266,29 @@ def test_steps_follow_the_grid_and_too_many_are_refused_with_the_cure(boxed, mon
     ]
     assert (more[0] - more[1]) == pytest.approx(28 * D * math.log(2), rel=0.05)
     monkeypatch.setattr(proximal_target, "MOST_STEPS", steps[12] - 1)
-    with pytest.raises(pmp.Unsupported, match=f"(?s){steps[12]} for 12 records.*fewer bits="):
-        pmp.Proximal(pure=True).terms(boxed)
+    with pytest.raises(
+        pmp.errors.Unsupported, match=f"(?s){steps[12]} for 12 records.*fewer bits="
+    ):
+        pmp.samplers.Proximal(pure=True).terms(boxed)
 
 
 @pytest.mark.parametrize("bits", [np.int64(12), np.uint8(12)])
 def test_any_integer_is_a_number_of_bits_and_the_same_plan(boxed, bits):
-    method = pmp.Proximal(pure=True, bits=bits)
+    method = pmp.samplers.Proximal(pure=True, bits=bits)
     method.check(boxed)
-    assert method == pmp.Proximal(pure=True)
-    assert repr(method) == repr(pmp.Proximal(pure=True))  # it is in a plan's fingerprint
+    assert method == pmp.samplers.Proximal(pure=True)
+    assert repr(method) == repr(pmp.samplers.Proximal(pure=True))  # it is in a plan's fingerprint
 
 
 @pytest.mark.parametrize("bits", [3, 41, 8.0, None, True, np.True_, np.float64(8), np.array([8])])
 def test_grids_that_are_none_are_refused(boxed, bits):
-    with pytest.raises(pmp.DomainError, match="bits"):
-        pmp.Proximal(pure=True, bits=bits).check(boxed)
+    with pytest.raises(pmp.errors.DomainError, match="bits"):
+        pmp.samplers.Proximal(pure=True, bits=bits).check(boxed)
 
 
 def test_the_claim_is_not_one_of_floating_point(boxed):
-    with pytest.raises(pmp.Unsupported, match="floating point"):
-        pmp.calibrate(boxed, epsilon=1, sampler=pmp.Proximal(pure=True), strict=True)
+    with pytest.raises(pmp.errors.Unsupported, match="floating point"):
+        pmp.calibrate(boxed, epsilon=1, sampler=pmp.samplers.Proximal(pure=True), strict=True)
 
 
 # ---- no finite price: the cure that is one --------------------------------------------------
@@ -292,7 +300,7 @@ def refusal_of(private, **words):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("sampler", ["auto", pmp.Proximal(pure=True)])
+@pytest.mark.parametrize("sampler", ["auto", pmp.samplers.Proximal(pure=True)])
 @pytest.mark.parametrize("ledger", [None, 1.0])
 def test_without_a_box_and_without_delta_the_cure_is_a_box(logistic, sampler, ledger):
     book = None if ledger is None else pmp.Ledger(epsilon=ledger)
@@ -303,13 +311,13 @@ def test_without_a_box_and_without_delta_the_cure_is_a_box(logistic, sampler, le
 
 
 def test_in_a_box_a_named_distance_has_two_cures_without_fewer_draws(boxed):
-    said = refusal_of(boxed, sampler=pmp.Proximal())
-    assert "pmp.Proximal(pure=True)" in said
+    said = refusal_of(boxed, sampler=pmp.samplers.Proximal())
+    assert "pmp.samplers.Proximal(pure=True)" in said
     assert "pmp.trim" not in said
-    with pytest.raises(pmp.Unsupported, match="more delta than there is") as caught:
-        remaining_delta(pmp.Proximal().terms(boxed), 1.0, 0.0, draws=2)
+    with pytest.raises(pmp.errors.Unsupported, match="more delta than there is") as caught:
+        remaining_delta(pmp.samplers.Proximal().terms(boxed), 1.0, 0.0, draws=2)
     assert "fewer draws" not in str(caught.value)
-    assert "pmp.Proximal(pure=True)" in str(caught.value)
+    assert "pmp.samplers.Proximal(pure=True)" in str(caught.value)
 
 
 def correlated(whitened):
@@ -325,14 +333,14 @@ def correlated(whitened):
 
 
 def test_a_correlated_prior_and_no_delta_is_told_to_be_whitened_which_works():
-    with pytest.raises(pmp.Unsupported, match="correlated prior") as caught:
+    with pytest.raises(pmp.errors.Unsupported, match="correlated prior") as caught:
         choose_sampler(pmp.trim(correlated(whitened=False), box={"beta": (-1, 1)}), pure=True)
     said = str(caught.value)
     assert "L @ z" in said
     assert "trim z" in said
     assert "a delta above zero" in said
     private = pmp.trim(correlated(whitened=True), box={"z": (-1, 1)})
-    assert choose_sampler(private, pure=True) == pmp.Proximal(pure=True)
+    assert choose_sampler(private, pure=True) == pmp.samplers.Proximal(pure=True)
 
 
 # ---- the draws ------------------------------------------------------------------------------
@@ -349,7 +357,7 @@ def one_coefficient(answer, box=(-2, 2)):
 
 
 def test_parts_of_a_draw_are_purified_where_they_run():
-    private, method = one_coefficient(0), pmp.Proximal(pure=True, bits=4)
+    private, method = one_coefficient(0), pmp.samplers.Proximal(pure=True, bits=4)
     with ThreadPoolExecutor(1) as pool:
         found = method.sample(private, 5, SeededRandomness.from_seed(3), lambda done: None, pool)
     grid = public_grid(private, whiten(private), 4)
@@ -358,7 +366,7 @@ def test_parts_of_a_draw_are_purified_where_they_run():
 
 def test_draws_have_the_law_of_the_posterior_on_the_grid():
     private, draws = one_coefficient(1), 6000
-    method = pmp.Proximal(pure=True, bits=4)
+    method = pmp.samplers.Proximal(pure=True, bits=4)
     found = method.sample(private, draws, SeededRandomness.from_seed(3), lambda done: None)["b"]
     fine = np.linspace(-2, 2, 200_001)
     u = fine[:, None] * np.array([1.0, -0.4, 0.7])

@@ -70,7 +70,7 @@ def cdf_of(edges, weight):
 
 def draws(private, count=600, tv=1e-3, seed=3):
     randomness = SeededRandomness.from_seed(seed)
-    return pmp.Proximal(tv=tv).sample(private, count, randomness, lambda done: None)
+    return pmp.samplers.Proximal(tv=tv).sample(private, count, randomness, lambda done: None)
 
 
 SLOW = ("logistic", "exponential", "truncated normal")
@@ -140,7 +140,7 @@ def test_a_singular_quadratic_prior_is_refused_in_words():
         pm.Potential("together", -((a + b) ** 2) / 2)
         pm.Bernoulli("y", logit_p=a + b * x, observed=Y[:4], dims="i")
     private = pmp.privatize(model, records="i", domain={"x": (-1, 1)})
-    with pytest.raises(pmp.Unsupported):
+    with pytest.raises(pmp.errors.Unsupported):
         plan_schedule(private, 1e-3)
 
 
@@ -193,29 +193,31 @@ def test_what_has_no_proved_speed_is_refused_by_name():
         eta = pm.Laplace("b", 0, 1) * x + pm.Normal("a", 0, 1)
         pm.Bernoulli("y", logit_p=eta, observed=Y, dims="i")
     private = pmp.privatize(model, records="i", domain={"x": (-1, 1)})
-    with pytest.raises(pmp.Unsupported, match=r"'b'.*neither Gaussian"):
-        pmp.Proximal().check(private)
-    pmp.Proximal().check(pmp.trim(private, box={"b": (-2, 2)}))  # 'a' needs no box
+    with pytest.raises(pmp.errors.Unsupported, match=r"'b'.*neither Gaussian"):
+        pmp.samplers.Proximal().check(private)
+    pmp.samplers.Proximal().check(pmp.trim(private, box={"b": (-2, 2)}))  # 'a' needs no box
     with pm.Model(coords={"i": range(N)}) as model:
         b = pm.Laplace("b", 0, 1)
         pm.Bernoulli("y", logit_p=b * pm.Normal("c", b, 1), observed=Y, dims="i")
     private = pmp.privatize(model, records="i")
-    with pytest.raises(pmp.Unsupported, match="log-concave posterior"):
-        pmp.Proximal().check(private)
+    with pytest.raises(pmp.errors.Unsupported, match="log-concave posterior"):
+        pmp.samplers.Proximal().check(private)
 
 
 @pytest.mark.audit
 def test_no_claim_about_the_bits_is_made():
     """strict=True is refused before the charge: no error of its floating point is bounded."""
-    with pytest.raises(pmp.Unsupported, match="no claim in floating point") as caught:
+    with pytest.raises(pmp.errors.Unsupported, match="no claim in floating point") as caught:
         pmp.calibrate(private_of("Laplace"), epsilon=1, delta=1e-4, sampler="proximal", strict=True)
     assert "strict=True with proximal" in str(caught.value)
 
 
 def test_the_claim_says_where_the_chain_starts():
-    terms = pmp.Proximal().terms(private_of("Laplace"))
+    terms = pmp.samplers.Proximal().terms(private_of("Laplace"))
     assert "from a normal distribution on the region" in terms.assumption
-    assert "from the prior" in pmp.Proximal().terms(private_of("truncated normal")).assumption
+    assert (
+        "from the prior" in pmp.samplers.Proximal().terms(private_of("truncated normal")).assumption
+    )
     certificate = pmp.certify(private_of("Laplace"))
     assert math.isinf(certificate.mu)  # T7 wants strong concavity, no helper gives it
     promise = certificate.on(terms).guarantee(2)
@@ -272,7 +274,7 @@ def test_worst_neighbors_keep_the_promise_and_half_the_range_is_refuted():
             draws(private_of("uniform", y), 6000, 1e-6, seed=k)["b"] for k, y in enumerate(outcomes)
         )
         private = private_of("uniform", outcomes[0])
-        claim = pmp.certify(private).on(pmp.Proximal(tv=1e-6).terms(private)).guarantee(1)
+        claim = pmp.certify(private).on(pmp.samplers.Proximal(tv=1e-6).terms(private)).guarantee(1)
     found = epsilon_lower_bound(p, q, delta=1e-2)
     assert not found.refutes(claim.epsilon(1e-2))
     assert found.epsilon > 0.1 * claim.epsilon(1e-2)

@@ -8,7 +8,8 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_private import Incompatible, privatize, trim
+from pymc_private import privatize, trim
+from pymc_private.errors import Incompatible
 from pymc_private.summaries.noise_aware_model import noise_aware_model
 from pymc_private.summaries.parameters import ParameterVector
 from pymc_private.summaries.prior_model import array_shapes, prior_model

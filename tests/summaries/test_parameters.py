@@ -4,7 +4,8 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_private import DomainError, Unsupported, privatize, trim
+from pymc_private import privatize, trim
+from pymc_private.errors import DomainError, Unsupported
 from pymc_private.summaries.parameters import ParameterVector
 
 N = 47

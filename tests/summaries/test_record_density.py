@@ -9,7 +9,8 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pymc_private import Unsupported, privatize, temper, trim
+from pymc_private import privatize, temper, trim
+from pymc_private.errors import Unsupported
 from pymc_private.summaries.batched import NumpyProgram
 from pymc_private.summaries.record_density import RecordDensity
 from tests.summaries.record_models import MODELS, REALS, N, X, rows_of

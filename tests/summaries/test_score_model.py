@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_private import Incompatible
+from pymc_private.errors import Incompatible
 from pymc_private.summaries.batched import NumpyProgram
 from pymc_private.summaries.model_scores import score_mechanism
 from pymc_private.summaries.noise import SimulatedNoise

@@ -165,7 +165,7 @@ def test_an_estimated_tail_is_an_envelope_that_claims_nothing():
     tail = lipschitz_tail(private, draws=400)
     assert not tail.is_proved
     assert "diagnostic, not a privacy claim" in repr(tail)
-    with pytest.raises(pmp.Unsupported, match="T17"):
+    with pytest.raises(pmp.errors.Unsupported, match="T17"):
         tail.guarantee(1e-6)
     finite = tail.values[np.isfinite(tail.values)]
     fitted = np.minimum(1.0, np.exp(-tail.c * (finite - tail.L0)))
@@ -201,12 +201,12 @@ def test_what_no_lemma_speaks_of_is_not_recognized(private):
 
 @pytest.mark.parametrize("keywords", [{"draws": 0}, {"draws": True}, {"beta": 0.0}, {"beta": 0.6}])
 def test_impossible_arguments_are_refused(keywords):
-    with pytest.raises(pmp.DomainError):
+    with pytest.raises(pmp.errors.DomainError):
         lipschitz_tail(build("poisson"), **keywords)
 
 
 def test_a_region_without_prior_draws_is_refused():
-    with pytest.raises(pmp.DomainError, match="no prior draw"):
+    with pytest.raises(pmp.errors.DomainError, match="no prior draw"):
         lipschitz_tail(build("poisson", (40.0, 41.0)), draws=50)
 
 

@@ -186,7 +186,9 @@ def test_one_coefficient_is_one_predictor(likelihood, written):
 )
 def test_what_is_not_proved_is_refused_by_name(build, box, named):
     private = private_of(build, box=box)
-    with pytest.raises(pmp.Unsupported, match="no claim in floating point is proved") as caught:
+    with pytest.raises(
+        pmp.errors.Unsupported, match="no claim in floating point is proved"
+    ) as caught:
         choosing.choose_sampler(private, "proximal", strict=True)
     assert named in str(caught.value)
     assert "what to do" in str(caught.value)
@@ -199,26 +201,26 @@ def test_the_strongest_claim_in_floating_point_is_the_proximal_sampler():
     method = choosing.choose_sampler(private, strict=True)
     assert (
         method
-        == pmp.Proximal(strict=True)
+        == pmp.samplers.Proximal(strict=True)
         == choosing.choose_sampler(private, "proximal", strict=True)
     )
-    plain, terms = pmp.Proximal().terms(private), method.terms(private)
+    plain, terms = pmp.samplers.Proximal().terms(private), method.terms(private)
     assert VERIFIED_ARITHMETIC in terms.words
     assert REAL_ARITHMETIC in plain.words
     assert 1.1e-10 <= terms.tv < 1e-8  # t and what floating point costs
     assert method.claim(private).startswith("proved, each draw within")
     assert "floating point costs" in terms.assumption
-    assert method.seconds(private, 3) > pmp.Proximal().seconds(private, 3)
-    with pytest.raises(pmp.Unsupported, match=r"proximal: .*computes from the data"):
+    assert method.seconds(private, 3) > pmp.samplers.Proximal().seconds(private, 3)
+    with pytest.raises(pmp.errors.Unsupported, match=r"proximal: .*computes from the data"):
         choosing.choose_sampler(private_of(squares), strict=True)
 
 
 def test_the_charge_is_public():
     """Other records, the same terms."""
-    one = pmp.Proximal(strict=True).terms(private_of(logistic))
+    one = pmp.samplers.Proximal(strict=True).terms(private_of(logistic))
     X[:], kept = np.sign(X), X.copy()
     try:
-        assert pmp.Proximal(strict=True).terms(private_of(logistic)) == one
+        assert pmp.samplers.Proximal(strict=True).terms(private_of(logistic)) == one
     finally:
         X[:] = kept
 
@@ -230,12 +232,12 @@ def test_a_plan_and_its_draws():
     )
     assert plan.sampler == "proximal"
     assert "real arithmetic" not in str(plan.guarantee)
-    with pytest.warns(pmp.PrivacyWarning):
+    with pytest.warns(pmp.errors.PrivacyWarning):
         assert pmp.sample(plan).posterior["beta"].shape == (1, 2, 2)
 
 
 def test_a_release():
-    with pytest.warns(pmp.PrivacyWarning):
+    with pytest.warns(pmp.errors.PrivacyWarning):
         release = pmp.sample(private_of(logistic), draws=2, delta=1e-5, strict=True)
     assert release.posterior["beta"].shape == (1, 2, 2)
     assert "real arithmetic" not in repr(release)
@@ -244,7 +246,7 @@ def test_a_release():
 
 def test_draws_are_those_of_the_plain_sampler():
     private = private_of(linear, box={"beta": (-9, 9)})
-    draws = pmp.Proximal(tv=1e-4, strict=True).sample(
+    draws = pmp.samplers.Proximal(tv=1e-4, strict=True).sample(
         private, 700, SeededRandomness.from_seed(2), lambda done: None
     )["beta"]
     structure, white = make_posterior(private)

@@ -102,7 +102,8 @@ def calibrate(
         information of every other candidate.
     sampler : str or sampler
         ``"auto"`` takes the strongest claim that fits; or ``"conjugate"``, ``"boxes"``, ``"grid"``,
-        or one with its options, such as ``pmp.Grid(points=64)``. Its cost is part of the guarantee.
+        or one with its options, such as ``pmp.samplers.Grid(points=64)``. Its cost is part of the
+        guarantee.
     strict : bool
         Ask for a guarantee that holds in floating point, not only in real arithmetic.
     release : {"draws", "summary", "auto"}

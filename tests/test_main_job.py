@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import pymc_private as pmp
-from pymc_private.__main__ import main
+from pymc_private.command_line import main
 from pymc_private.demo import CURATOR_FILE
 
 PUBLISHED = ("draws.nc", "summary.nc", "report-draws.html", "report-summary.html")
@@ -20,13 +20,13 @@ PUBLISHED = ("draws.nc", "summary.nc", "report-draws.html", "report-summary.html
 SHORT_DEMO = """
 import sys
 from pymc_private import demo
-from pymc_private.__main__ import main
+from pymc_private.command_line import main
 
 demo.MCMC |= {"chains": 2, "tune": 40, "draws": 50}
 demo.SIMULATIONS = 2
 sys.exit(main(["demo"]))
 """
-"""``python -m pymc_private demo`` with less MCMC; CI runs the whole of it."""
+"""``pymc-private demo`` with less MCMC; CI runs the whole of it."""
 
 
 @pytest.fixture(scope="module")

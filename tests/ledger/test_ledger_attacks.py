@@ -231,7 +231,7 @@ FORGED = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_a_forged_chain_that_vouches_for_nonsense_is_refused(name, tmp_path, capsys):
-    from pymc_private.__main__ import main
+    from pymc_private.command_line import main
 
     path = forge(tmp_path / "forged.sqlite", **FORGED[name])
     with pytest.raises(Incompatible, match="tampered"):
@@ -241,7 +241,7 @@ def test_a_forged_chain_that_vouches_for_nonsense_is_refused(name, tmp_path, cap
 
 
 def test_the_command_prints_what_its_terminal_cannot_show(tmp_path, monkeypatch):
-    from pymc_private.__main__ import main
+    from pymc_private.command_line import main
 
     path = forge(tmp_path / "sound.sqlite")
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pymc_private.__main__ import main
+from pymc_private.command_line import main
 from pymc_private.errors import BudgetExceeded, Incompatible
 from pymc_private.ledger.ledger import Ledger
 from pymc_private.ledger.ledger_display import BAR_WIDTH, SHOWN_CHARGES

@@ -37,7 +37,7 @@ def ordinary(build: Callable[[Random], Built]) -> Callable[[Random], Built]:
 
 def people(n: int) -> pm.Model:
     """An empty model with n records."""
-    return pm.Model(coords={"person": range(n)})
+    return pm.Model(coords={"person": range(n), "entry": range(2), "wave": range(6)})
 
 
 def with_domain(model: pm.Model, **domain: Any) -> Built:
@@ -262,7 +262,7 @@ def correlated_pairs(rng: Random) -> Built:
         sd = pm.LogNormal.dist(0, 0.5, size=2)
         cholesky, _, _ = pm.LKJCholeskyCov("cov", n=2, eta=2, sd_dist=sd)
         mu = pm.Normal("mu", 0, 1, shape=2)
-        pm.MvNormal("y", mu, chol=cholesky, observed=y, dims=("person", None))
+        pm.MvNormal("y", mu, chol=cholesky, observed=y, dims=("person", "entry"))
     return with_domain(model, y=(-4, 4))
 
 
@@ -276,7 +276,7 @@ def AR_1_of_persons(rng: Random) -> Built:
         rho = pm.Uniform("rho", -0.95, 0.95)
         sigma = pm.LogNormal("sigma", 0, 0.5)
         start = pm.Normal.dist(0, 1)
-        pm.AR("y", [rho], sigma=sigma, init_dist=start, observed=y, dims=("person", None))
+        pm.AR("y", [rho], sigma=sigma, init_dist=start, observed=y, dims=("person", "wave"))
     return with_domain(model, y=(-5, 5))
 
 

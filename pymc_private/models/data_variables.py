@@ -98,6 +98,8 @@ class Source:
 
     def stack(self, rows: Sequence[Bounds]) -> Bounds:
         """Bounds of several records, stacked along the records axis."""
+        if all(r is rows[0] for r in rows):  # broadcasting one record is faster than a stack
+            return self._repeat(rows[0], len(rows))
         lower = np.stack([np.broadcast_to(r.lower, self.row_shape) for r in rows], axis=self.axis)
         # A stack of points is exact: integers stay usable as indexes.
         exact = all(r.is_point for r in rows)
@@ -108,6 +110,17 @@ class Source:
         )
         last = self.axis < len(self.shape) - 1
         return Bounds(lower, upper, rows[0].within if last and _have_one_constraint(rows) else None)
+
+    def _repeat(self, row: Bounds, count: int) -> Bounds:
+        """Bounds of the same record, `count` times."""
+        shape = list(self.row_shape)
+        shape.insert(self.axis, count)
+        lower, upper = (
+            np.broadcast_to(np.expand_dims(np.broadcast_to(end, self.row_shape), self.axis), shape)
+            for end in (row.lower, row.upper)
+        )
+        last = self.axis < len(self.shape) - 1
+        return Bounds(lower, lower if row.is_point else upper, row.within if last else None)
 
     def values(self) -> np.ndarray:
         """The data. Read by `privatize` and by a charged draw only."""

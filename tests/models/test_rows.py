@@ -241,3 +241,14 @@ def test_a_private_graph_takes_any_number_of_rows(private):
         assert all(len(one) == 1 for one in found)
         assert len({int(one[0]) for one in found}) == 1
     assert marks("normal mean", 2)[0] != marks("potential only", 2)[0]
+
+
+def test_a_dim_that_gives_the_number_of_records_does_not_make_rows_differ():
+    """AR writes the length of the dim into its graph: it is read off the data instead."""
+    with pm.Model(coords={"person": range(7), "wave": range(4)}) as model:
+        rho, start = pm.Uniform("rho", -1, 1), pm.Normal.dist(0, 1)
+        y = np.zeros((7, 4))
+        pm.AR("y", [rho], sigma=1.0, init_dist=start, observed=y, dims=("person", "wave"))
+    private = pmp.privatize(model, records="person", domain={"y": (-2, 2)})
+    assert not private.graph.rows_differ
+    assert pmp.certify(private).range > 0

@@ -143,7 +143,11 @@ def with_symbolic_count(record: Variable, axes: Mapping[Variable, int], n: int) 
 
 
 def _is_count(variable: Variable, n: int) -> bool:
-    return isinstance(variable, TensorConstant) and variable.data.size == 1 and variable.data == n
+    """Whether it is the number n: a constant, or the length of a dim."""
+    if isinstance(variable, TensorConstant):
+        return variable.data.size == 1 and variable.data == n
+    length = hasattr(variable, "get_value") and variable.type.ndim == 0
+    return length and variable.type.dtype == "int64" and variable.get_value() == n
 
 
 def _is_arange(variable: Variable, n: int) -> bool:

@@ -5,6 +5,10 @@ Run ``python -m benchmarks.noise_aware [simulations] [epsilons] [part of a name]
 from the prior and records from the model; one summary with simulated noise is released, its
 posterior found by importance sampling, and that of the records themselves too.
 
+With ``--save FILE`` each simulation is added to a file of JSON lines as it ends, and those that the
+file already holds are not run again: a long study goes on where it stopped.
+``python -m benchmarks.noise_aware --table FILE`` prints what such files hold.
+
 Error: root mean square distance of the posterior mean from the non-private one, in non-private
 standard deviations. Width: median ratio of the lengths of 90% intervals. Coverage: of 50% and 90%
 intervals, pooled over the parameters of a model, with a standard error over simulations.
@@ -12,10 +16,12 @@ intervals, pooled over the parameters of a model, with a standard error over sim
 
 from __future__ import annotations
 
-import sys
+import argparse
+import json
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,68 +77,156 @@ def non_private(
     return importance_draws(target, theta, covariance, rng, EXACT_DRAWS, rounds=EXACT_ROUNDS)
 
 
+class Study:
+    """One model at one epsilon, its mechanism made once.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    epsilon : float
+    method : str
+    """
+
+    def __init__(self, scenario: Scenario, epsilon: float, method: str = "auto") -> None:
+        self.scenario = scenario
+        self.plan = make_summary_plan(scenario.private, epsilon=epsilon, delta=DELTA, method=method)
+        self.density = RecordDensity(scenario.private)
+
+    def simulation(self, theta: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
+        """One data set of known parameters: both posteriors, in JSON types."""
+        mechanism, private = self.plan.mechanism, self.scenario.private
+        point = {k: v[0] for k, v in mechanism.parameters.natural(theta[None]).items()}
+        records = self.scenario.simulate(point, rng)
+        released = mechanism.release(records, SimulatedNoise(rng, private.neighbors, 1))
+        refused = any(caution.refuse for caution in mechanism.warnings(released))
+        likelihood, start = mechanism.log_likelihood(released), mechanism.start(released)
+        found = posterior(likelihood, mechanism.parameters.log_prior, start, rng)
+        exact = non_private(self.density, records, theta, rng)
+        inner, outer = (found.quantiles(list(shares)) for shares in (INNER, OUTER))
+        width = np.ptp(outer, axis=0) / np.ptp(exact.quantiles(list(OUTER)), axis=0)
+        arrays = {
+            "error": (found.mean - exact.mean) / exact.sd,
+            "width": width,
+            "inner": (inner[0] <= theta) & (theta <= inner[1]),
+            "outer": (outer[0] <= theta) & (theta <= outer[1]),
+        }
+        plain: dict[str, Any] = {name: values.tolist() for name, values in arrays.items()}
+        plain |= {"effective": found.effective, "exact effective": exact.effective}
+        return plain | {"refused": refused, "method": self.plan.method}
+
+    def run(self, simulations: Iterable[int], seed: int = 0) -> Iterable[dict[str, Any]]:
+        """Simulations of these numbers, one after the other; failures are recorded as such."""
+        wanted = list(simulations)
+        draws = self.plan.mechanism.parameters.draws(max(wanted, default=0) + 1, 1000 + seed)
+        for k in wanted:
+            started = time.time()
+            try:
+                found = self.simulation(draws[k], np.random.default_rng([seed, k]))
+            except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+                found = {"failed": repr(error)[:200]}
+            yield {"simulation": k, **found, "seconds": round(time.time() - started, 2)}
+
+
 def measure(
     scenario: Scenario, epsilon: float, simulations: int, method: str = "auto", seed: int = 0
 ) -> dict[str, Any]:
     """Error, width and coverage of one model at one epsilon."""
-    plan = make_summary_plan(scenario.private, epsilon=epsilon, delta=DELTA, method=method)
-    mechanism = plan.mechanism
-    density, parameters = RecordDensity(scenario.private), mechanism.parameters
-    errors, widths, held, effective, refused = [], [], [], [], 0
-    for k, theta in enumerate(parameters.draws(simulations, 1000 + seed)):
-        rng = np.random.default_rng([seed, k])
-        point = {name: v[0] for name, v in parameters.natural(theta[None]).items()}
-        records = scenario.simulate(point, rng)
-        noise = SimulatedNoise(rng, scenario.private.neighbors, 1)
-        released = mechanism.release(records, noise)
-        refused += any(caution.refuse for caution in mechanism.warnings(released))
-        likelihood = mechanism.log_likelihood(released)
-        found = posterior(likelihood, parameters.log_prior, mechanism.start(released), rng)
-        exact = non_private(density, records, theta, rng)
-        ends = {shares: found.quantiles(list(shares)) for shares in (INNER, OUTER)}
-        errors.append((found.mean - exact.mean) / exact.sd)
-        widths.append(np.ptp(ends[OUTER], axis=0) / np.ptp(exact.quantiles(list(OUTER)), axis=0))
-        held.append([(low <= theta) & (theta <= high) for low, high in ends.values()])
-        effective.append(found.effective)
-    each = np.mean(held, axis=2)
+    study = Study(scenario, epsilon, method)
+    return summarized(list(study.run(range(simulations), seed)))
+
+
+def summarized(simulations: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Error, width and coverage over simulations of one model at one epsilon."""
+    held = [s for s in simulations if "failed" not in s]
+    errors = np.array([s["error"] for s in held])
+    each = np.array([[np.mean(s["inner"]), np.mean(s["outer"])] for s in held])
     return {
-        "method": plan.method,
+        "method": held[0]["method"],
+        "simulations": len(held),
+        "failed": len(simulations) - len(held),
         "error": float(np.sqrt(np.mean(np.square(errors)))),
         "median error": float(np.median(np.sqrt(np.mean(np.square(errors), axis=1)))),
-        "width": float(np.median(widths)),
+        "width": float(np.median([s["width"] for s in held])),
         "coverage": each.mean(axis=0),
         "standard error": each.std(axis=0) / np.sqrt(len(each)),
-        "effective": float(np.quantile(effective, 0.1)),
-        "refused": refused,
+        "effective": float(np.quantile([s["effective"] for s in held], 0.1)),
+        "refused": sum(s["refused"] for s in held),
     }
 
 
-def main(simulations: int = 40, epsilons: Sequence[float] = EPSILONS, parts: Any = ()) -> None:
-    """Print the table."""
+# ---- files of simulations ------------------------------------------------------------------------
+def stored(paths: Sequence[Path]) -> dict[tuple[str, float], list[dict[str, Any]]]:
+    """The simulations of some files by model and epsilon."""
+    found: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    for path in paths:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            one = json.loads(line)
+            found.setdefault((one["model"], one["epsilon"]), []).append(one)
+    return found
+
+
+def extend(path: Path, name: str, epsilon: float, simulations: int, seed: int) -> None:
+    """Add what a file lacks of so many simulations of one model at one epsilon."""
+    here = stored([path]).get((name, epsilon), []) if path.exists() else []
+    done = {one["simulation"] for one in here if one["seed"] == seed}
+    missing = [k for k in range(simulations) if k not in done]
+    if not missing:
+        return
+    for one in Study(SCENARIOS[name](), epsilon).run(missing, seed):
+        line = json.dumps({"model": name, "epsilon": epsilon, "seed": seed, **one})
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def line_of(name: str, epsilon: float, found: dict[str, Any]) -> str:
+    """One line of the table."""
+    pairs = zip(found["coverage"], found["standard error"], strict=True)
+    inner, outer = (f"{share:.3f}±{error:.3f}" for share, error in pairs)
+    return (
+        f"{name:30} {found['method']:6} epsilon {epsilon:3g}  {found['simulations']} simulations  "
+        f"error {found['error']:.2f} (median {found['median error']:.2f})  width "
+        f"{found['width']:.2f}  coverage of 50% {inner}, of 90% {outer}  refused "
+        f"{found['refused']}  failed {found['failed']}  effective {found['effective']:.0f}"
+    )
+
+
+def print_table(paths: Sequence[Path]) -> None:
+    """Print what files hold: each model at each epsilon, and all models at each epsilon."""
+    cells = {key: summarized(found) for key, found in stored(paths).items()}
+    for (name, epsilon), found in sorted(cells.items()):
+        print(line_of(name, epsilon, found))
+    for epsilon in sorted({epsilon for _, epsilon in cells}):
+        here = [found for (_, e), found in cells.items() if e == epsilon]
+        shares = np.mean([found["coverage"] for found in here], axis=0)
+        errors = np.sqrt(np.sum(np.square([f["standard error"] for f in here]), axis=0)) / len(here)
+        print(f"all {len(here)} models at epsilon {epsilon:g}: coverage of 50% {shares[0]:.3f}±"
+              f"{errors[0]:.3f}, of 90% {shares[1]:.3f}±{errors[1]:.3f}")  # fmt: skip
+
+
+def main() -> None:
+    """Run the study, or print a stored one."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("simulations", type=int, nargs="?", default=40)
+    parser.add_argument("epsilons", nargs="?", default=",".join(map(str, EPSILONS)))
+    parser.add_argument("parts", nargs="*", help="parts of names of models")
+    parser.add_argument("--save", type=Path)
+    parser.add_argument("--table", type=Path, nargs="+")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    if given.table:
+        print_table(given.table)
+        return
     warnings.simplefilter("ignore")
-    names = [n for n in SCENARIOS if not parts or any(part in n for part in parts)]
-    for name in names:
-        scenario = SCENARIOS[name]()
-        for epsilon in epsilons:
-            start = time.time()
-            m = measure(scenario, epsilon, simulations)
-            inner, outer = (
-                f"{share:.3f}±{error:.3f}"
-                for share, error in zip(m["coverage"], m["standard error"], strict=True)
-            )
-            print(
-                f"{name:30} {m['method']:6} epsilon {epsilon:3g}  error {m['error']:.2f} "
-                f"(median {m['median error']:.2f})  width {m['width']:.2f}  coverage of 50% "
-                f"{inner}, of 90% {outer}  refused {m['refused']}  effective "
-                f"{m['effective']:.0f}  {time.time() - start:.0f} s",
-                flush=True,
-            )
+    for name in SCENARIOS:
+        if given.parts and not any(part in name for part in given.parts):
+            continue
+        for epsilon in map(float, given.epsilons.split(",")):
+            if given.save:
+                extend(given.save, name, epsilon, given.simulations, given.seed)
+                continue
+            found = measure(SCENARIOS[name](), epsilon, given.simulations, seed=given.seed)
+            print(line_of(name, epsilon, found), flush=True)
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    main(
-        int(given[0]) if given else 40,
-        [float(e) for e in given[1].split(",")] if len(given) > 1 else EPSILONS,
-        given[2:],
-    )
+    main()

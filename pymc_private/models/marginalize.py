@@ -80,8 +80,8 @@ def marginalize(model: Any, *names: str, points: int = 21) -> pm.Model:
     Notes
     -----
     By the rule a normal variable is replaced by a discrete one: the likelihood is exact for that
-    model, and so is what `certify` proves of it. A potential has no generator, so plans for such a
-    model have no verdict.
+    model, and so is what `certify` proves of it. Records are simulated from the variables as they
+    were, before the rule.
 
     References
     ----------
@@ -137,6 +137,25 @@ class Nodes:
     entry: Variable
     values: Sequence[Variable]
     log_weights: Sequence[Variable]
+
+
+@dataclass(frozen=True)
+class Generator:
+    """How the outcomes of a marginal potential are drawn: with the variables that it sums over.
+
+    Attributes
+    ----------
+    factor : str
+        The potential.
+    outcomes : dict of str to Variable
+        By data variable, the random variable that generates it.
+    latents : tuple of Variable
+        Random variables with one entry per record.
+    """
+
+    factor: str
+    outcomes: dict[str, Variable]
+    latents: tuple[Variable, ...]
 
 
 def _check_arguments(model: Any, names: Sequence[str], points: Any) -> None:
@@ -353,4 +372,9 @@ def _rebuilt(
     first = dims.get(next(iter(values)).name) or (None,)
     with new:
         pm.Potential(f"{name}_marginal", whole, dims=first[:1] if first[0] else None)
+    for rv in values:
+        rv.tag.observations = None  # the data, which nothing of the drawn variable needs
+    drawn = {values[rv].name: rv for rv in values}
+    made = Generator(f"{name}_marginal", drawn, tuple(latents))
+    new.generators = (*getattr(old, "generators", ()), made)
     return new

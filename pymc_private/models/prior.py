@@ -20,9 +20,11 @@ import pytensor.tensor as pt
 import scipy
 import xarray as xr
 from pymc.distributions.shape_utils import change_dist_size
+from pymc.pytensorf import reseed_rngs
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.shape import SpecifyShape
 
 from pymc_private.analysis import Bounds
@@ -357,6 +359,8 @@ class Simulator:
         Public values of covariates by name; see `checked_reference`.
     seed : int or None
         None takes entropy from the operating system.
+    most_rows : int
+        Most records of a model whose rows differ, all of which are simulated.
 
     Attributes
     ----------
@@ -379,15 +383,22 @@ class Simulator:
         records: int | None,
         reference: Any = None,
         seed: int | None = None,
+        *,
+        most_rows: int = MOST_SIMULATED_ROWS,
     ) -> None:
         rng = np.random.default_rng(seed)
         known = checked_reference(private, reference)
         observed = _observed_sources(private)
-        self.rows, graphs = _outcome_graphs(private, observed, records)
+        self.rows, graphs = _outcome_graphs(private, observed, records, most_rows)
         self._draw_covariates = partial(_simulated_covariates, private, observed, self.rows, known)
         self.covariates = self._draw_covariates(rng)
         self._names, self._outcomes = list(private.shapes), list(observed)
         self._run = _compiled_outcomes(private, graphs, list(self.covariates), rng)
+
+    def reseed(self, seed: int) -> None:
+        """Let the next outcomes be those of a seed."""
+        states = [v for v in self._run.get_shared() if isinstance(v.type, RandomType)]
+        reseed_rngs(states, seed)
 
     def redraw(self, rng: np.random.Generator) -> None:
         """Draw other covariates."""
@@ -411,6 +422,17 @@ class Simulator:
         return self.covariates | self.outcomes(point)
 
 
+def outcome_sources(private: DeclaredModel) -> tuple[Source, ...]:
+    """The private variables that the likelihood generates.
+
+    Raises
+    ------
+    Unsupported
+        A factor of the records that generates none: a potential.
+    """
+    return tuple(_observed_sources(private))
+
+
 def _observed_sources(private: DeclaredModel) -> dict[Source, Variable]:
     """The observed variable of each outcome: a private variable that a likelihood generates."""
     variables = {source.variable: source for source in private.sources}
@@ -425,6 +447,9 @@ def _observed_sources(private: DeclaredModel) -> dict[Source, Variable]:
             raise _no_generator_error(f"'{source.name}' is observed twice")
         found[source] = rv
     names = {rv.name for rv in found.values()}
+    for made in getattr(private.base, "generators", ()):  # of `marginalize`
+        found |= {s: made.outcomes[s.name] for s in private.sources if s.name in made.outcomes}
+        names.add(made.factor)
     others = [name for name in private.graph.factors if name not in names]
     if others:
         raise _no_generator_error(f"{', '.join(others)}: no distribution of private data")
@@ -432,7 +457,7 @@ def _observed_sources(private: DeclaredModel) -> dict[Source, Variable]:
 
 
 def _outcome_graphs(
-    private: DeclaredModel, observed: Mapping[Source, Variable], records: int | None
+    private: DeclaredModel, observed: Mapping[Source, Variable], records: int | None, most: int
 ) -> tuple[int, list[Variable]]:
     """The number of simulated records, and graphs of their outcomes.
 
@@ -442,23 +467,28 @@ def _outcome_graphs(
     swaps |= {rv: private.graph.parameters[rv.name] for rv in private.base.free_RVs}
     if not private.graph.rows_differ and records is not None:
         try:
-            return records, _resized_outcomes(observed, swaps, records)
+            latents = [v for made in getattr(private.base, "generators", ()) for v in made.latents]
+            return records, _resized_outcomes(observed, swaps, records, latents)
         except EVALUATION_ERRORS:
             pass  # a distribution that keeps the size it was built for
     if private.neighbors == ADD_REMOVE:
         raise _no_generator_error(
             "all records would be needed, and how many there are is protected"
         )
-    if private.n > MOST_SIMULATED_ROWS:
-        raise _no_generator_error(f"rows differ, and there are more than {MOST_SIMULATED_ROWS}")
+    if private.n > most:
+        raise _no_generator_error(f"rows differ, and there are more than {most}")
     return private.n, rebuild(list(observed.values()), swaps)
 
 
 def _resized_outcomes(
-    observed: Mapping[Source, Variable], swaps: Mapping[Variable, Variable], rows: int
+    observed: Mapping[Source, Variable],
+    swaps: Mapping[Variable, Variable],
+    rows: int,
+    latents: Sequence[Variable] = (),
 ) -> list[Variable]:
-    """The observed variables with another number of records."""
+    """The observed variables, and latent ones of single records, with another number of these."""
     shapes = {rv: _simulated_shape(source, rows) for source, rv in observed.items()}
+    shapes |= dict.fromkeys(latents, (rows,))
 
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
         if isinstance(node.op, SpecifyShape):

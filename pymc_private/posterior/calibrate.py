@@ -29,13 +29,8 @@ from pymc_private.errors import (
 )
 from pymc_private.models.information import Information, simulated_information
 from pymc_private.models.private_model import PrivateModel, require_private_model
-from pymc_private.posterior.candidates import (
-    CLIP_ADVANTAGE,
-    CandidateModels,
-    DrawBudget,
-    candidate_boxes,
-    tempered,
-)
+from pymc_private.posterior.candidates import CandidateModels, tempered
+from pymc_private.posterior.frontier import CalibrationRequest, shares_of_clips, weigh_candidates
 from pymc_private.posterior.plan import FrontierRow, Plan
 from pymc_private.posterior.weigh import DRAWS, check_release_kind, plan_release
 from pymc_private.privacy.neighbors import ADD_REMOVE
@@ -55,7 +50,7 @@ def calibrate(
     *,
     epsilon: float,
     delta: float = 0.0,
-    draws: int | Sequence[int] = 1,
+    draws: int | Sequence[int] | None = None,
     temper: bool = True,
     reference: Any = None,
     n: int | None = None,
@@ -109,7 +104,7 @@ def calibrate(
     release : {"draws", "summary", "auto"}
         ``"summary"``: one noisy summary of the records, whose posterior is sampled by ordinary
         PyMC (see `summarize`). ``"auto"``: whichever promises more information; the plan says why.
-    method : {"auto", "scores", "cells", "sums"}
+    method : {"auto", "scores", "records", "cells", "sums"}
         The kind of summary; ``"auto"`` takes the one of the largest expected information.
 
     Returns
@@ -161,8 +156,10 @@ def calibrate(
         if reference is not None:
             private = replace(private, claims=(*private.claims, REFERENCE_CLAIM))
         candidates = CandidateModels(private, pick, simulated, n)
-        rows = [row for count in counts for row in _frontier_rows(candidates, request, count)]
-        plan = _make_plan(request, tuple(rows), (candidates.gain(private, 1.0), basis), counts[0])
+        rows, count = weigh_candidates(candidates, request)
+        clips = shares_of_clips(candidates, request, rows)
+        judgment = Judgment(candidates.gain(private, 1.0), basis, clips)
+        plan = _make_plan(request, rows, judgment, count)
     _warn_of_clip(plan)
     return plan
 
@@ -179,33 +176,42 @@ def _warn_of_clip(plan: Plan) -> None:
 
 
 @dataclass(frozen=True)
-class CalibrationRequest:
-    """The arguments of `calibrate`, checked."""
+class Judgment:
+    """How candidates were judged.
 
-    epsilon: float
-    delta: float
-    counts: tuple[int, ...]
-    n: int | None
-    temper: bool
-    sampler: Any
-    strict: bool
-    clip: bool | None
-    private: PrivateModel
+    Attributes
+    ----------
+    whole : float
+        Information expected without a budget, in nats.
+    basis : str
+        What information was computed from.
+    clips : dict of int to float
+        By number of draws, the share of the prior variance that the best clip would remove.
+    """
 
-    @property
-    def sampler_options(self) -> dict[str, bool]:
-        """The keywords of `choose_sampler`."""
-        return {"strict": self.strict, "pure": self.delta == 0}
+    whole: float
+    basis: str
+    clips: dict[int, float]
 
 
-def check_numbers(epsilon: float, delta: float, draws: int | Sequence[int]) -> tuple[int, ...]:
-    """The numbers of draws, each once; refuses impossible numbers, epsilon and delta."""
+def check_numbers(
+    epsilon: float, delta: float, draws: int | Sequence[int] | None
+) -> tuple[int, ...] | None:
+    """The numbers of draws, each once, or None; refuses impossible numbers, epsilon and delta."""
+    _check_budget(epsilon, delta)
+    if draws is None:
+        return None
     given = list(draws) if isinstance(draws, Sequence | np.ndarray) else [draws]
     if not given or isinstance(draws, str):
         raise DomainError("how many draws?", got=repr(draws), allowed="1, 2, ..., or a list")
     for count in given:
         if isinstance(count, bool) or not (isinstance(count, int | np.integer) and count >= 1):
             raise DomainError("draws is a whole number >= 1", got=count, allowed="1, 2, ...")
+    return tuple(dict.fromkeys(int(count) for count in given))
+
+
+def _check_budget(epsilon: float, delta: float) -> None:
+    """Refuse an impossible epsilon or delta."""
     if not (is_number(epsilon) and math.isfinite(epsilon) and epsilon > 0):
         raise DomainError(
             "epsilon must be positive and finite", got=repr(epsilon), allowed="epsilon > 0"
@@ -214,7 +220,6 @@ def check_numbers(epsilon: float, delta: float, draws: int | Sequence[int]) -> t
         raise DomainError(
             "delta is a probability below 1", got=repr(delta), allowed="0 <= delta < 1"
         )
-    return tuple(dict.fromkeys(int(count) for count in given))
 
 
 def public_record_count(private: PrivateModel, given: int | None) -> int | None:
@@ -246,64 +251,19 @@ def _simulate_information(
         return None, f"each record supposed to tell as much as the prior ({error.problem})"
 
 
-def _frontier_rows(
-    candidates: CandidateModels, request: CalibrationRequest, draws: int
-) -> list[FrontierRow]:
-    """The candidates that meet the budget for that number of draws; the best is marked."""
-    budget = DrawBudget(request.epsilon, request.delta, draws)
-    given = candidates.as_given(budget)
-    rows = [] if given is None else [given]
-    if given is None or math.isinf(given.certificate.range):
-        best_yet = 0.0 if given is None else given.information
-        rows += candidate_boxes(candidates, budget, request.temper, best_yet)
-    if request.clip or (request.clip is None and not rows):
-        clipped = candidates.clipped(budget)
-        rows += [] if clipped is None else [clipped]
-    if not rows:
-        raise candidates.refusal()
-    value = partial(_frontier_value, temper=request.temper)
-    coarse = max(rows, key=value)
-    best = candidates.finely(coarse, budget)
-    rows = [best if row is coarse else row for row in rows]
-    if best.power < 1 and not request.temper:
-        _refuse_untempered(best, request.epsilon, request.delta, draws)
-    return [replace(row, chosen=True) if row is best else row for row in rows]
-
-
-def _frontier_value(row: FrontierRow, temper: bool) -> tuple[bool, float]:
-    """The order of rows: information, discounted for a clip; with temper=False power 1 first."""
-    return temper or row.power == 1, row.information / (CLIP_ADVANTAGE if row.clipped else 1.0)
-
-
-def _refuse_untempered(chosen: FrontierRow, epsilon: float, delta: float, draws: int) -> None:
-    """Refuse a budget that the untempered posterior does not fit."""
-    cost = chosen.certificate.guarantee(draws).epsilon(delta)
-    asked = (Fraction(cost), Fraction(delta)) if math.isfinite(cost) else (Fraction(0), Fraction(0))
-    raise BudgetExceeded(
-        f"the budget is too small for {format_count(draws, 'draw')} of the untempered posterior",
-        asked=asked,
-        spent=(Fraction(0), Fraction(0)),
-        left=(Fraction(epsilon), Fraction(delta)),
-        got=f"epsilon {format_number(cost)} at delta {format_number(delta)} "
-        f"(R = {format_number(chosen.certificate.range)} per draw)",
-        allowed=f"epsilon {format_number(epsilon, up=False)} at delta {format_number(delta)}",
-        do=f"allow temper=True (power {format_number(chosen.power, up=False)}), ask for fewer "
-        "draws, or trim to a smaller box",
-    )
-
-
 def _make_plan(
     request: CalibrationRequest,
     rows: tuple[FrontierRow, ...],
-    judged: tuple[float, str],
+    judgment: Judgment,
     draws: int,
 ) -> Plan:
     """The plan for one of the numbers of draws."""
-    if draws not in request.counts:
+    weighed = tuple(dict.fromkeys(row.draws for row in rows))
+    if draws not in weighed:
         raise DomainError(
             "calibrate was not asked for this number of draws",
             got=draws,
-            allowed=", ".join(map(str, request.counts)),
+            allowed=", ".join(map(str, weighed)),
             do="name it in calibrate(..., draws=[...])",
         )
     chosen = next(row for row in rows if row.chosen and row.draws == draws)
@@ -326,11 +286,13 @@ def _make_plan(
         n=request.n,
         alternatives=partial(sampler_candidates, final, draws, **options),
         strict=request.strict,
-        whole=judged[0],
-        judged=judged[1],
-        simulated=judged[1] in (SIMULATED_FROM_DOMAIN, SIMULATED_FROM_REFERENCE),
-        others=partial(_make_plan, request, rows, judged),
+        whole=judgment.whole,
+        judged=judgment.basis,
+        simulated=judgment.basis in (SIMULATED_FROM_DOMAIN, SIMULATED_FROM_REFERENCE),
+        others=partial(_make_plan, request, rows, judgment),
         original=request.private,
+        draws_chosen=request.counts is None,
+        of_clip=judgment.clips.get(draws, math.nan),
     )
 
 
@@ -349,7 +311,7 @@ def plan_at_cost(
     private: PrivateModel, draws: int, delta: float, sampler: Any = AUTO, strict: bool = False
 ) -> Plan:
     """The plan of a model as it stands, whatever its draws cost; pure where delta is zero."""
-    draws = check_numbers(1.0, delta, draws)[0]
+    (draws, *_) = check_numbers(1.0, delta, draws) or (1,)
     public = public_record_count(private, None)
     certificate, pure = certify(private), delta == 0
     method = choose_sampler(private, sampler, strict=strict, pure=pure)

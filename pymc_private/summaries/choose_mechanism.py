@@ -64,6 +64,16 @@ def _scores(private: PrivateModel, request: SummaryRequest) -> Mechanism:
     return score_mechanism(private, mu, reference=request.reference, n=request.n)
 
 
+def _records(private: PrivateModel, request: SummaryRequest) -> Mechanism:
+    """Pooled scores of whole records (T34)."""
+    from pymc_private.summaries.noise import largest_mu
+    from pymc_private.summaries.pooled_records import record_mechanism
+
+    _refuse_pure("pooled scores", request)
+    mu = largest_mu(request.epsilon, request.delta)
+    return record_mechanism(private, mu, n=request.n)
+
+
 def _cells(private: PrivateModel, request: SummaryRequest) -> Mechanism:
     """Noisy counts of public cells (T33), by whichever noise is less; pure where delta is zero."""
     from pymc_private.summaries.cells import cell_mechanism
@@ -82,11 +92,12 @@ def _sums(private: PrivateModel, request: SummaryRequest) -> Mechanism:
 
 MECHANISMS: dict[str, Callable[[PrivateModel, SummaryRequest], Mechanism]] = {
     "scores": _scores,
+    "records": _records,
     "sums": _sums,
     "cells": _cells,
 }
 """What builds each mechanism, cells last; each refuses a model that it does not fit."""
-METHODS = ("scores", "cells", "sums")
+METHODS = ("scores", "records", "cells", "sums")
 
 
 def make_summary_plan(
@@ -106,7 +117,7 @@ def make_summary_plan(
     epsilon : float, nats
     delta : float
         In [0, 1); at 0 only cells with discrete Laplace noise remain.
-    method : {"auto", "scores", "cells", "sums"}
+    method : {"auto", "scores", "records", "cells", "sums"}
     reference : mapping of str to array, or pandas.DataFrame, optional
         *Public* values of private covariates; default: their domain.
     n : int, optional
@@ -151,6 +162,8 @@ def _built_mechanisms(
     built: list[Mechanism] = []
     refused: dict[str, PymcPrivateError] = {}
     for name in MECHANISMS if method == AUTO else (method,):
+        if name == "records" and built:
+            continue  # one outcome a record, which scores read with less simulation
         cut = cut_covariates(private) if built and name == "cells" else ()
         if cut:
             refused[name] = _cut_refusal(cut, built[0].method)

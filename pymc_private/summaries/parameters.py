@@ -172,6 +172,11 @@ class ParameterVector:
         swaps = {v: natural[name] for name, v in zip(self.names, inputs, strict=True)}
         return pt.concatenate([v.flatten() for v in rebuild(outs, swaps)])
 
+    def is_positive(self, name: str) -> bool:
+        """Whether a free variable is positive, its logarithm a coordinate: a scale, a rate."""
+        transform = self.model.rvs_to_transforms[self.model[name]]
+        return type(transform).__name__ == "LogTransform"
+
     def _join(self, parts: Mapping[str, np.ndarray]) -> np.ndarray:
         flat = [np.reshape(parts[name], (len(parts[name]), -1)) for name in self.names]
         return np.concatenate(flat, axis=1).astype(float)

@@ -178,14 +178,14 @@ def posterior_mode(
             slope += found.slope.T @ solved[:, -1]
         total = (total + total.T) / 2.0
         step = np.linalg.solve(total, slope)
-        share = _shortening(step, prior.sd, at.information(weights / weights.sum()))
+        share = shortening(step, prior.sd, at.information(weights / weights.sum()))
         theta = theta + share * step
         if share == 1.0 and step @ total @ step < SETTLED * p:
             break
     return theta, np.linalg.inv(total)
 
 
-def _shortening(step: np.ndarray, prior_sd: np.ndarray, information: np.ndarray) -> float:
+def shortening(step: np.ndarray, prior_sd: np.ndarray, information: np.ndarray) -> float:
     """The factor that keeps a step within both of its limits."""
     longest = float(np.max(np.abs(step) / prior_sd))
     unit = float(np.sqrt(max(step @ information @ step, 0.0) / len(step)))

@@ -93,7 +93,7 @@ class _ModelBuilder:
         """Add a Deterministic, unless it reads a record or has an entry for each."""
         dims = self.private.base.named_vars_to_dims.get(name) or ()
         trial = None if self.hidden_dims.intersection(dims) else self._copy(variable)
-        if trial is None or self._reads_rows(trial):
+        if trial is None or self._reads_rows(trial) or self._draws_itself(trial):
             return
         declared = self._declared_dims(name)
         self._share_public_data(variable)
@@ -109,13 +109,17 @@ class _ModelBuilder:
         if made is variable:  # of constants alone: the two models share no node
             made = made.owner.clone().outputs[variable.index]
         read = set(ancestors_with_inner_graphs([made]))
-        drawn = {v for v in ancestors([made]) if v.owner is not None and _is_draw(v)}
-        draws = drawn - set(made.owner.outputs)
-        return None if read & self.hidden or draws - set(self.model.free_RVs) else made
+        others = set(self.private.base.basic_RVs) - set(made.owner.outputs)
+        return None if read & self.hidden or read & others else made
 
     def _with_leaves(self, variable: Variable) -> dict[Variable, Variable]:
         leaves = {v: v for v in ancestors([variable]) if v.owner is None}
         return leaves | self.swaps
+
+    def _draws_itself(self, variable: Variable) -> bool:
+        """Whether a graph draws what is no free variable, as the prior of LKJCholeskyCov may."""
+        drawn = {v for v in ancestors([variable]) if v.owner is not None and _is_draw(v)}
+        return bool(drawn - set(self.model.free_RVs))
 
     def _without_lengths(self, node: Apply, inputs: list[Variable]) -> Variable | None:
         """Lengths of private arrays that are public: those of all axes but the records'."""

@@ -99,7 +99,7 @@ class Mechanism(Protocol):
 
     @property
     def method(self) -> str:
-        """The kind of summary: "scores", "cells" or "sums"."""
+        """The kind of summary: "scores", "records", "cells" or "sums"."""
 
     @property
     def guarantee(self) -> Guarantee:

@@ -202,8 +202,8 @@ class ScoreMechanism:
             design.score_sd(design.scale, design.budget.score),
             design.curvature_sd(design.scale),
         )
-        parts = ROUNDS * _noise_precision(pilot, self.count)
-        parts = parts + _noise_precision(final.precision, self.count)
+        parts = ROUNDS * noise_precision(pilot, self.count)
+        parts = parts + noise_precision(final.precision, self.count)
         found = np.linalg.inv(np.linalg.inv(parts) + np.eye(len(prior)) / self.count)
         return 0.5 * float(np.linalg.slogdet(prior + found)[1] - np.linalg.slogdet(prior)[1])
 
@@ -314,7 +314,7 @@ class ScoreMechanism:
         return float(final.value @ np.linalg.solve(second + noise, final.value)) / len(second)
 
 
-def _noise_precision(precision: np.ndarray, count: float) -> np.ndarray:
+def noise_precision(precision: np.ndarray, count: float) -> np.ndarray:
     """Precision of a score without the sampling error of the records, (n I)^-1 of its variance."""
     values, vectors = np.linalg.eigh((precision + precision.T) / 2.0)
     values = np.clip(values, 1e-12 * count, MOST_OF_INFORMATION * count)

@@ -43,7 +43,12 @@ from pymc_private.summaries.summary_plan import structure_of
 if TYPE_CHECKING:
     import pymc as pm
 
-THEOREMS = {"scores": "T30, T31, T36", "cells": "T30, T33", "sums": "T30, T31, T35"}
+THEOREMS = {
+    "scores": "T30, T31, T36",
+    "records": "T30, T31, T34",
+    "cells": "T30, T33",
+    "sums": "T30, T31, T35",
+}
 """Theorems of each kind of summary, for citations: a seeded one has no guarantee to name them."""
 
 SAMPLE = "with summary.model(): idata = pm.sample()"

@@ -115,7 +115,7 @@ class SummaryPlan(PointsElsewhere):
 
     @property
     def method(self) -> str:
-        """The kind of summary: "scores", "cells" or "sums"."""
+        """The kind of summary: "scores", "records", "cells" or "sums"."""
         return self.mechanism.method
 
     @cached_property

@@ -178,9 +178,16 @@ class PointsElsewhere:
         """Nothing was entered."""
 
 
-def suggest_arguments(function: Function) -> Function:
-    """Decorate a public function: a `TypeError` about its arguments names the nearest keyword."""
+def suggest_arguments(function: Function, options: Iterable[str] = ()) -> Function:
+    """Decorate a public function: a `TypeError` about its arguments names the nearest keyword.
+
+    `options` are the keywords that it takes as ``**options``, if it takes no others.
+    """
     signature = inspect.signature(function)
+    if options:
+        named = [p for p in signature.parameters.values() if p.kind is not _ANY_NAME]
+        more = [inspect.Parameter(name, _BY_NAME[1], default=None) for name in options]
+        signature = signature.replace(parameters=[*named, *more])
 
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -202,7 +209,7 @@ def _argument_message(
     named = [key for key, kind in kinds.items() if kind in _BY_NAME]
     first = [key for key, kind in kinds.items() if kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     unknown = [key for key in kwargs if key not in named]
-    if unknown and inspect.Parameter.VAR_KEYWORD not in kinds.values():
+    if unknown and _ANY_NAME not in kinds.values():
         hints = [f"'{key}'{did_you_mean(key, named)}" for key in unknown]
         return f"{name}() has no keyword " + ", and no ".join(hints)
     if len(args) > len(first):
@@ -215,3 +222,4 @@ def _argument_message(
 
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_ANY_NAME = inspect.Parameter.VAR_KEYWORD

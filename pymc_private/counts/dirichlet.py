@@ -8,9 +8,8 @@ of the probabilities given the noisy counts (T26).
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -51,10 +50,15 @@ from pymc_private.privacy.validation import (
     check_positive,
     refuse_mask,
 )
-from pymc_private.release.charge import ReleaseOptions
+from pymc_private.release.charge import (
+    ReleaseKeywords,
+    ReleaseOptions,
+    takes_release_keywords,
+)
 from pymc_private.release.release import Release, check_release
 
 
+@takes_release_keywords
 def dirichlet(
     counts: Any,
     *,
@@ -71,11 +75,7 @@ def dirichlet(
     draws: int | None = None,
     profile: Any = None,
     ledger: Ledger | None = None,
-    name: str | None = None,
-    data_version: str = "",
-    save: str | os.PathLike[str] | None = None,
-    again: bool = False,
-    random_seed: int | None = None,
+    **options: Unpack[ReleaseKeywords],
 ) -> Release:
     """Draw probability vectors from counts, privately.
 
@@ -119,8 +119,10 @@ def dirichlet(
     profile : float, array or mapping, optional
         Public guess to judge accuracy by: a number of records, or counts of the same shape.
         Default: the public number of records. Never the private counts.
-    ledger, name, data_version, save, again, random_seed
-        As in `sample`.
+    ledger : Ledger, optional
+        Default: the ledger of the context, else one in memory, with a warning.
+    **options
+        ``name=``, ``data_version=``, ``save=``, ``again=``, ``random_seed=``: see `sample`.
 
     Returns
     -------
@@ -144,7 +146,7 @@ def dirichlet(
     >>> release.facts["counts"]["method"], release.posterior["p"].dims
     ('noisy', ('chain', 'draw', 'p_dim_0'))
     """
-    options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    keeping = ReleaseOptions(ledger, **options)
     tables = as_tables(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
     stated = (prior, sensitivity, minimum, draws, profile)
@@ -152,11 +154,12 @@ def dirichlet(
         method = "exact"  # noise is for whole numbers: weights are public knowledge
     plan = plan_tables(tables, budget, method, neighbors, unit, *stated)
     if plan.method != "noisy":
-        return publish(plan, dirichlet_job(plan, tables), options)
+        return publish(plan, dirichlet_job(plan, tables), keeping)
     check_whole_numbers(tables)
-    return publish(plan, denoised_job(plan, tables), options)
+    return publish(plan, denoised_job(plan, tables), keeping)
 
 
+@takes_release_keywords
 def noisy_counts(
     counts: Any,
     *,
@@ -167,11 +170,7 @@ def noisy_counts(
     neighbors: str = SUBSTITUTE,
     unit: str = "row",
     ledger: Ledger | None = None,
-    name: str | None = None,
-    data_version: str = "",
-    save: str | os.PathLike[str] | None = None,
-    again: bool = False,
-    random_seed: int | None = None,
+    **options: Unpack[ReleaseKeywords],
 ) -> Release:
     """Release counts with integer noise of a known distribution, for models of one's own.
 
@@ -181,8 +180,10 @@ def noisy_counts(
         Whole numbers.
     epsilon, delta, rdp, zcdp, neighbors, unit
         As in `dirichlet`; the noise with the least standard deviation that fits is taken.
-    ledger, name, data_version, save, again, random_seed
-        As in `sample`.
+    ledger : Ledger, optional
+        Default: the ledger of the context, else one in memory, with a warning.
+    **options
+        ``name=``, ``data_version=``, ``save=``, ``again=``, ``random_seed=``: see `sample`.
 
     Returns
     -------
@@ -195,13 +196,13 @@ def noisy_counts(
     DomainError, Incompatible, BudgetExceeded
         Nothing was charged.
     """
-    options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    keeping = ReleaseOptions(ledger, **options)
     tables = as_tables(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
     profile = 1.0 if neighbors != SUBSTITUTE else None  # the noise does not depend on it
     plan = plan_tables(tables, budget, "noisy", neighbors, unit, profile=profile)
     check_whole_numbers(tables)
-    return publish(plan, noisy_count_job(plan, tables), options)
+    return publish(plan, noisy_count_job(plan, tables), keeping)
 
 
 def count_posterior(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -31,10 +31,9 @@ from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.noisy_counts import NoisePlan
 from pymc_private.release import charge
-from pymc_private.release.allowed import check_netcdf_names
-from pymc_private.release.charge import ReleaseJob, ReleaseOptions
+from pymc_private.release.charge import ReleaseOptions
+from pymc_private.release.draws_job import draws_job
 from pymc_private.release.release import Release
-from pymc_private.release.storage import package_version
 from pymc_private.samplers.randomness import (
     SIMPLEX_GRID,
     SeededRandomness,
@@ -54,7 +53,7 @@ NOISE_SAMPLERS = {
 }
 INTEGER_GRID = "whole numbers"
 FamilyArrays = dict[str, np.ndarray]
-_DRY_RUNS: set[tuple[object, ...]] = set()
+_REHEARSED: set[tuple[object, ...]] = set()
 
 
 @dataclass(frozen=True)
@@ -87,39 +86,36 @@ class CountJob:
 
 def publish(plan: CountPlan, job: CountJob, options: ReleaseOptions) -> Release:
     """Charge, then draw; see `charge.publish`."""
-    release_job = ReleaseJob(
-        guarantee=plan.guarantee,
-        delta=plan.budget.delta,
+    release_job = draws_job(
+        plan.guarantee,
+        plan.budget.delta,
         exact_delta=Fraction(repr(plan.budget.delta)),
         key=f"{plan.fingerprint}|{job.sampler}",
         label=f"tables of counts ({plan.method})",
         another="other tables, another plan",
-        rehearse=lambda: _dry_run(plan, job, options),
+        name=options.name,
         draw=job.make,
-        build=lambda values, facts: _build_release(plan, job, values, options.name, facts),
-        restore=Release.from_bytes,
-        depth=2,
+        contents=lambda values: (_dataset(job, values), _facts(plan, job)),
+        made_up=lambda: _made_up_numbers(job),
+        packages=PACKAGES,
+        depth=3,
     )
-    return charge.publish(release_job, options)
+    rehearse = release_job.rehearse
+    known = (plan.fingerprint, job.sampler, options.name)
+
+    def rehearse_once() -> None:  # its outcome depends on public facts alone
+        if known not in _REHEARSED:
+            rehearse()
+            _REHEARSED.add(known)
+
+    return charge.publish(replace(release_job, rehearse=rehearse_once), options)
 
 
-def _dry_run(plan: CountPlan, job: CountJob, options: ReleaseOptions) -> None:
-    """Build the release on made-up numbers: what would fail after the charge fails here.
-
-    The outcome depends on public facts alone, so once for each plan is enough.
-    """
+def _made_up_numbers(job: CountJob) -> FamilyArrays:
+    """Numbers in the place of the draws."""
     check_memory(job.draws, sum(math.prod(family.shape) for family in job.families))
-    known = (plan.fingerprint, job.sampler, options.name, options.stored)
-    if known in _DRY_RUNS:
-        return
-    made_up = {
-        f.name: np.full((job.draws, *f.shape), 1 if job.dtype is int else 0.5) for f in job.families
-    }
-    release = _build_release(plan, job, made_up, options.name, {})
-    check_netcdf_names(release.posterior)
-    if options.stored:
-        release.to_bytes()
-    _DRY_RUNS.add(known)
+    number = 1 if job.dtype is int else 0.5
+    return {f.name: np.full((job.draws, *f.shape), number) for f in job.families}
 
 
 def check_memory(draws: int, cells: int) -> None:
@@ -133,38 +129,20 @@ def check_memory(draws: int, cells: int) -> None:
         )
 
 
-def _build_release(
-    plan: CountPlan,
-    job: CountJob,
-    values: Mapping[str, np.ndarray],
-    name: str | None,
-    ledger_facts: Mapping[str, Any] | None,
-) -> Release:
-    """Name the numbers and add public facts; without a ledger's, the release is a seeded one."""
-    private = ledger_facts is not None
-    guarantee = plan.guarantee if private else charge.seeded_guarantee(plan.guarantee)
+def _facts(plan: CountPlan, job: CountJob) -> dict[str, Any]:
+    """The public facts of the numbers."""
     bounds = None if job.ranges is None else list(job.ranges)
-    facts = {
+    return {
         "sampler": job.sampler,
         "claim": CLAIM,
         "draws": job.draws,
-        "epsilon": guarantee.epsilon(plan.budget.delta),
-        "delta": plan.budget.delta,
-        "neighbors": guarantee.neighbors,
         "records": plan.design.unit,
         "counts": plan.facts() | _public_total(plan),
         "grid": job.grid,
         "model": plan.fingerprint,
         "ranges": {f.variable: bounds for f in job.families},
-        "name": name,
-        "versions": {package: package_version(package) for package in PACKAGES},
         "withheld": [],
-        "charges": [],
-        "budget": None,
-        "citations": [],
-    }
-    facts |= dict(job.extra_facts) | dict(ledger_facts or {})
-    return Release(_dataset(job, values), guarantee, facts, private=private)
+    } | dict(job.extra_facts)
 
 
 def _public_total(plan: CountPlan) -> dict[str, float]:

@@ -59,10 +59,8 @@ MAX_EQUAL_STEPS = 64
 class CountEstimator(BaseEstimator):
     """Tables of probabilities from one charge: what the estimators have in common."""
 
-    epsilon: float | None
+    epsilon: float
     delta: float
-    rdp: tuple[float, float] | None
-    zcdp: float | None
     method: str
     neighbors: str
     unit: str
@@ -70,7 +68,6 @@ class CountEstimator(BaseEstimator):
     profile: Any
     ledger: Ledger | None
     name: str | None
-    data_version: str
     random_state: int | None
 
     @property
@@ -142,9 +139,7 @@ class CountEstimator(BaseEstimator):
         check_ledger(self.ledger)
         refuse_refits(self.ledger, self.random_state, self.name)
         warn_of_seeds(self.random_state)
-        budget = CountBudget.of(
-            None if self.rdp or self.zcdp else self.epsilon, self.delta, self.rdp, self.zcdp
-        )
+        budget = CountBudget.of(self.epsilon, self.delta)
         warn_of_pipelines()
         warn_of_edges(frame, columns)
         tables = self._tables(count_tables(frame, families, columns), families, columns)
@@ -180,9 +175,7 @@ class CountEstimator(BaseEstimator):
         name = self.name if not parts or self.name is None else f"{self.name}, {len(parts) + 1}"
         seed = _seed_of_part(self.random_state, len(parts))
         covered = charged_heads(parts) if records == "new" else frozenset[str]()
-        return ReleaseOptions(
-            self.ledger, name, self.data_version, random_seed=seed, covered=covered, keep=False
-        )
+        return ReleaseOptions(self.ledger, name, random_seed=seed, covered=covered, keep=False)
 
     def _check_target(self, frame: Any, name: str) -> None:
         columns = nw.from_native(frame).collect_schema().names()

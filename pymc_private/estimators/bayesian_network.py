@@ -52,7 +52,7 @@ class DirichletBayesianNetwork(CountEstimator):
         By node: the values it may take, or `Bins`.
     target : str, optional
         The node that `predict` is about, and that `y` of `fit` is.
-    rdp, zcdp, method, neighbors, draws, profile, ledger, name, data_version, random_state
+    method, neighbors, draws, profile, ledger, name, random_state
         As in `DirichletNaiveBayes`.
     unit : {"row", "attribute"}
         "attribute" protects one attribute of a row: it is in its own tables and those of its
@@ -88,13 +88,11 @@ class DirichletBayesianNetwork(CountEstimator):
     def __init__(
         self,
         network: Mapping[str, Any] | None = None,
-        epsilon: float | None = 1.0,
+        epsilon: float = 1.0,
         delta: float = 1e-5,
         categories: Mapping[str, Any] | None = None,
         *,
         target: str | None = None,
-        rdp: tuple[float, float] | None = None,
-        zcdp: float | None = None,
         method: str = "auto",
         neighbors: str = SUBSTITUTE,
         unit: str = "row",
@@ -102,7 +100,6 @@ class DirichletBayesianNetwork(CountEstimator):
         profile: Any = None,
         ledger: Ledger | None = None,
         name: str | None = None,
-        data_version: str = "",
         random_state: int | None = None,
     ) -> None:
         self.network = network
@@ -110,8 +107,6 @@ class DirichletBayesianNetwork(CountEstimator):
         self.delta = delta
         self.categories = categories
         self.target = target
-        self.rdp = rdp
-        self.zcdp = zcdp
         self.method = method
         self.neighbors = neighbors
         self.unit = unit
@@ -119,7 +114,6 @@ class DirichletBayesianNetwork(CountEstimator):
         self.profile = profile
         self.ledger = ledger
         self.name = name
-        self.data_version = data_version
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> DirichletBayesianNetwork:

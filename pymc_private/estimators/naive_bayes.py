@@ -44,8 +44,6 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         `Bins` alone is for every column.
     classes : sequence or "public"
         The values of y. "public": the classes that occur are said to be public knowledge.
-    rdp, zcdp
-        A budget instead of epsilon: see `pymc_private.dirichlet`.
     method : {"auto", "exact", "algorithm1", "noisy"}
         "auto": what is expected to be closer, judged at the public number of records.
     neighbors : {"substitute", "add_remove"}
@@ -57,8 +55,9 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
     profile
         Public guess of the counts: see `pymc_private.dirichlet`.
     ledger : Ledger, optional
-    name, data_version : str
-        As in `pymc_private.sample`: the same name and data cost once.
+    name : str, optional
+        Of the release in the ledger: a fit of the same name and plan is charged once, so other data
+        need another name.
     unknown : {"ignore", "error"}
         At predict: a value that was not declared says nothing of the class, or is refused.
     random_state : int, optional
@@ -87,13 +86,11 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
 
     def __init__(
         self,
-        epsilon: float | None = 1.0,
+        epsilon: float = 1.0,
         delta: float = 1e-5,
         categories: Any = None,
         *,
         classes: Any = None,
-        rdp: tuple[float, float] | None = None,
-        zcdp: float | None = None,
         method: str = "auto",
         neighbors: str = SUBSTITUTE,
         unit: str = "row",
@@ -101,7 +98,6 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         profile: Any = None,
         ledger: Ledger | None = None,
         name: str | None = None,
-        data_version: str = "",
         unknown: str = "ignore",
         random_state: int | None = None,
     ) -> None:
@@ -109,8 +105,6 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         self.delta = delta
         self.categories = categories
         self.classes = classes
-        self.rdp = rdp
-        self.zcdp = zcdp
         self.method = method
         self.neighbors = neighbors
         self.unit = unit
@@ -118,7 +112,6 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         self.profile = profile
         self.ledger = ledger
         self.name = name
-        self.data_version = data_version
         self.unknown = unknown
         self.random_state = random_state
 

@@ -8,11 +8,8 @@ The object is the curator's: its probabilities, densities and plots are function
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import xarray as xr
@@ -31,11 +28,16 @@ from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import ANY
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.privacy.validation import check_count, check_delta, refuse_mask
-from pymc_private.release import charge, storage
-from pymc_private.release.allowed import check_netcdf_names
-from pymc_private.release.charge import ReleaseJob, ReleaseOptions
+from pymc_private.release import charge
+from pymc_private.release.charge import (
+    ReleaseJob,
+    ReleaseKeywords,
+    ReleaseOptions,
+    takes_release_keywords,
+)
+from pymc_private.release.draws_job import draws_job
 from pymc_private.release.release import Release
-from pymc_private.samplers.randomness import Randomness, SeededRandomness, SystemRandomness
+from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 
 FIXED_ASSUMPTION = (
     "the reference distribution, the window and the number of draws are fixed without the data"
@@ -155,6 +157,7 @@ class Mollified:
             guarantee = clip_guarantee(self.window, count, **keywords)
         return guarantee.restated(neighbors)
 
+    @takes_release_keywords
     def sample(
         self,
         draws: int | None = None,
@@ -162,12 +165,8 @@ class Mollified:
         ledger: Ledger | None = None,
         neighbors: str = ANY,
         delta: float | None = None,
-        name: str | None = None,
-        data_version: str = "",
-        save: str | os.PathLike[str] | None = None,
-        again: bool = False,
-        random_seed: int | None = None,
         progressbar: bool = True,
+        **options: Unpack[ReleaseKeywords],
     ) -> Release:
         """Charge, then draw and release.
 
@@ -184,8 +183,10 @@ class Mollified:
         delta : float, optional
             At which the guarantee is stated, and charged to the approximate account of a ledger.
             Default: that of `total`, else 0.
-        name, data_version, save, again, random_seed, progressbar
-            As in `pymc_private.sample`.
+        progressbar : bool
+        **options
+            ``name=``, ``data_version=``, ``save=``, ``again=``, ``random_seed=``: see
+            `pymc_private.sample`.
 
         Returns
         -------
@@ -210,19 +211,36 @@ class Mollified:
             )
         check_rejection_effort(self._distribution, count)
         stated = self.delta if delta is None else check_delta(delta)
-        job = MollifierJob(
-            guarantee=self.guarantee(count, neighbors),
-            delta=stated,
-            draws=count,
-            reference=getattr(self.reference, "fingerprint", self.reference.text),
-            shapes=self.reference.shapes,
-            facts=self._facts(),
-            values=lambda randomness, progress: rejection_draws(
-                self._distribution, count, randomness, progress
-            ),
+        job = self._job(count, neighbors, stated, options.get("name"), progressbar)
+        return charge.publish(job, ReleaseOptions(ledger, **options))
+
+    def _job(
+        self, draws: int, neighbors: str, delta: float, name: str | None, progressbar: bool
+    ) -> ReleaseJob[Release]:
+        """The job of `charge.publish`."""
+        guarantee, shapes = self.guarantee(draws, neighbors), self.reference.shapes
+        facts = self._facts() | {"draws": draws}
+        reference = getattr(self.reference, "fingerprint", self.reference.text)
+        shown = {key: facts[key] for key in ("model", "domain")}
+        fixed = guarantee.to_dict(), delta, draws
+        width = sum(math.prod(shape) for shape in shapes.values())
+
+        def drawn(seed: int | None) -> np.ndarray:
+            randomness = SystemRandomness() if seed is None else SeededRandomness.from_seed(seed)
+            with charge.suppress_warnings(), charge.progress_bar(draws, progressbar) as progress:
+                return rejection_draws(self._distribution, draws, randomness, progress)
+
+        return draws_job(
+            guarantee,
+            delta,
+            key=repr((fixed, reference, dict(shapes), shown)),
+            label=format_count(draws, "draw"),
+            another="another distribution",
+            name=name,
+            draw=drawn,
+            contents=lambda values: (named_draws(values, shapes), facts),
+            made_up=lambda: np.zeros((draws, width)),
         )
-        options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
-        return publish_mollified(job, options, progressbar)
 
     def _facts(self) -> dict[str, Any]:
         """What is public: nothing here was computed from the data."""
@@ -286,107 +304,12 @@ class Mollified:
         return f"<pre>{html.escape(repr(self))}</pre>"
 
 
-Progress = Callable[[int], object]
-
-
-@dataclass(frozen=True)
-class MollifierJob:
-    """Draws to release, with their guarantee and facts; all of it public but `values`.
-
-    Attributes
-    ----------
-    guarantee : Guarantee
-    delta : float
-        At which the ledger enters the guarantee, where it has no pure epsilon.
-    draws : int
-    reference : str
-        Fingerprint of the reference distribution.
-    shapes : mapping of str to tuple of int
-        The variables of one draw.
-    facts : mapping
-        Public facts.
-    values : callable
-        ``(randomness, progress)`` to an array, shape (draws, numbers in one draw). Reads the data.
-    """
-
-    guarantee: Guarantee
-    delta: float
-    draws: int
-    reference: str
-    shapes: Mapping[str, tuple[int, ...]]
-    facts: Mapping[str, Any]
-    values: Callable[[Randomness, Progress], np.ndarray] = field(repr=False)
-
-    @property
-    def key(self) -> str:
-        """Everything public that a draw depends on; a name in a ledger belongs to one key."""
-        shown = {k: v for k, v in self.facts.items() if k in ("model", "domain")}
-        guaranteed = self.guarantee.to_dict(), self.delta, self.draws
-        return repr((guaranteed, self.reference, dict(self.shapes), shown))
-
-
-def publish_mollified(job: MollifierJob, options: ReleaseOptions, progressbar: bool) -> Release:
-    """Charge, then draw; see `charge.publish`."""
-
-    def drawn(seed: int | None) -> np.ndarray:
-        randomness = SystemRandomness() if seed is None else SeededRandomness.from_seed(seed)
-        with charge.suppress_warnings(), charge.progress_bar(job.draws, progressbar) as progress:
-            return job.values(randomness, progress)
-
-    release_job = ReleaseJob(
-        guarantee=job.guarantee,
-        delta=job.delta,
-        exact_delta=Fraction(job.delta),
-        key=job.key,
-        label=format_count(job.draws, "draw"),
-        another="another distribution",
-        rehearse=lambda: _rehearse(job, options.name),
-        draw=drawn,
-        build=lambda values, ledger_facts: _build_release(job, values, options.name, ledger_facts),
-        restore=Release.from_bytes,
-        depth=2,
-    )
-    return charge.publish(release_job, options)
-
-
-def _rehearse(job: MollifierJob, name: str | None) -> None:
-    """Build the release on zeros, to fail before the charge and not after it."""
-    width = sum(math.prod(shape) for shape in job.shapes.values())
-    release = _build_release(job, np.zeros((job.draws, width)), name, {})
-    check_netcdf_names(release.posterior)
-    release.to_bytes()
-
-
-def _build_release(
-    job: MollifierJob, values: np.ndarray, name: str | None, ledger_facts: Mapping[str, Any] | None
-) -> Release:
-    """The release of these numbers; without facts of a ledger it is a seeded one."""
-    private = ledger_facts is not None
-    guarantee = job.guarantee if private else charge.seeded_guarantee(job.guarantee)
-    facts = dict(job.facts) | {
-        "draws": job.draws,
-        "epsilon": guarantee.epsilon(job.delta),
-        "delta": job.delta,
-        "neighbors": guarantee.neighbors,
-        "name": name,
-        "versions": {
-            package: storage.package_version(package) for package in storage.REPORTED_PACKAGES
-        },
-        "charges": [],
-        "budget": None,
-        "citations": [],
-    }
-    return Release(
-        _draws_dataset(job, values), guarantee, facts | dict(ledger_facts or {}), private=private
-    )
-
-
-def _draws_dataset(job: MollifierJob, values: np.ndarray) -> xr.Dataset:
+def named_draws(values: np.ndarray, shapes: Mapping[str, tuple[int, ...]]) -> xr.Dataset:
     """The numbers of each draw as variables of a posterior."""
     variables, start = {}, 0
-    for name, shape in job.shapes.items():
+    for name, shape in shapes.items():
         width = math.prod(shape)
-        part = values[:, start : start + width].reshape(1, job.draws, *shape)
+        part = values[:, start : start + width].reshape(1, len(values), *shape)
         dims = [f"{name}_dim_{i}" for i in range(len(shape))]
         variables[name] = (("chain", "draw", *dims), part)
         start += width

@@ -21,7 +21,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomType
 
 from pymc_private.analysis.record_dependence import ConcreteValues
-from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unsupported
+from pymc_private.errors import Incompatible, Unsupported
 from pymc_private.models.data_variables import constants_with_axis, embedded_arrays
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.private_model import (
@@ -32,11 +32,10 @@ from pymc_private.models.private_model import (
     record_lengths,
 )
 from pymc_private.posterior.plan import Plan
-from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import ADD_REMOVE
-from pymc_private.release.allowed import check_netcdf_names, check_posterior
+from pymc_private.release.allowed import check_posterior
+from pymc_private.release.draws_job import LedgerFacts, build_release, check_storable
 from pymc_private.release.release import Release
-from pymc_private.release.storage import REPORTED_PACKAGES, package_version
 from pymc_private.samplers.randomness import BOX_GRID, OPEN_GRID
 
 SAMPLER_GRID_NOTE = "the points of the sampler's own public grid: see the assumptions"
@@ -45,15 +44,10 @@ SAMPLER_GRID_NOTE = "the points of the sampler's own public grid: see the assump
 def assemble(
     plan: Plan,
     values: Mapping[str, np.ndarray],
-    guarantee: Guarantee,
-    private: bool,
     name: str | None,
-    ledger: Mapping[str, Any] | None = None,
+    ledger_facts: LedgerFacts,
 ) -> Release:
-    """Build the release: draws by name, deterministics recomputed, facts from the plan alone.
-
-    `ledger` holds the public facts of the ledger that was charged: charges, budget and head.
-    """
+    """Build the release: draws by name, deterministics recomputed, facts from the plan alone."""
     model = plan.private
     found = compute_deterministics(model, values, lambda d: _check_storable(model, d))
     posterior = _posterior_dataset(model, dict(values) | found.values)
@@ -61,9 +55,6 @@ def assemble(
         "sampler": plan.sampler,
         "claim": plan.method.claim(model),
         "draws": plan.draws,
-        "epsilon": plan.guarantee.epsilon(plan.delta) if private else float("inf"),
-        "delta": plan.delta,
-        "neighbors": model.neighbors,
         "records": model.records,
         "domain": model.domain,
         "trim": {k: _bounds_as_lists(b.lower, b.upper) for k, b in model.region.items()},
@@ -72,20 +63,15 @@ def assemble(
         "withheld": [*found.private, *found.failed],
         "grid": _grid_note(plan),
         "model": model_fingerprint(model),
-        "versions": {package: package_version(package) for package in REPORTED_PACKAGES},
-        "name": name,
         "certificate": repr(plan.certificate),
-        "charges": [],
-        "budget": None,
         "ranges": {k: _bounds_as_lists(b.lower, b.upper) for k, b in model.box.items()},
-        "citations": [],
         "prior_quantiles": plan.prior_quantiles,
-    } | dict(ledger or {})
+    }
     if plan.information == plan.information:
         facts["expected_share"] = plan.information
     if found.failed:
         facts["uncomputed"] = found.failed
-    return Release(posterior, guarantee, facts, private=private)
+    return build_release((posterior, facts), plan.guarantee, plan.delta, name, ledger_facts)
 
 
 def _grid_note(plan: Plan) -> str:
@@ -108,18 +94,8 @@ def rehearse(plan: Plan, name: str | None) -> None:
         key: np.repeat(_interior_point(b.lower, b.upper)[None], plan.draws, axis=0)
         for key, b in plan.private.box.items()
     }
-    try:
-        release = assemble(plan, middle, plan.guarantee, True, name)
-        check_netcdf_names(release.posterior)
-        release.to_bytes()
-    except PymcPrivateError:
-        raise
-    except Exception as cause:  # of xarray or HDF5; no data were read
-        raise DomainError(
-            "this release could not be stored; nothing was charged",
-            got=f"{type(cause).__name__}: {cause}",
-            do="rename variables, dims or labels that a netCDF file cannot hold",
-        ) from cause
+    release = assemble(plan, middle, name, {})
+    check_storable(release)
     failed = release.facts.get("uncomputed")
     if failed:
         raise Unsupported(

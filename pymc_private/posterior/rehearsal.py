@@ -25,8 +25,8 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.record_likelihood import temporary_records
 from pymc_private.posterior.assemble import assemble
 from pymc_private.posterior.plan import Plan
-from pymc_private.release.allowed import check_netcdf_names
 from pymc_private.release.charge import suppress_warnings
+from pymc_private.release.draws_job import check_storable
 from pymc_private.samplers.executors import try_executor
 from pymc_private.samplers.method import Boxes, Nuts, Proximal
 from pymc_private.samplers.randomness import SeededRandomness
@@ -81,9 +81,7 @@ def _draw_and_build(plan: Plan, private: PrivateModel, name: str | None) -> None
     except LongEnough:
         return
     values = {key: np.repeat(drawn[key], plan.draws, axis=0) for key in private.shapes}
-    release = assemble(plan, values, plan.guarantee, True, name)
-    check_netcdf_names(release.posterior)
-    release.to_bytes()
+    check_storable(assemble(plan, values, name, {}))
 
 
 def _depends_on_start(failure: BaseException) -> bool:

@@ -165,11 +165,6 @@ def _release_job(
         assemble.rehearse(plan, name)
         rehearse_draw(plan, name, executor, clip_to_domain)
 
-    def built(values: Any, ledger_facts: Mapping[str, Any] | None) -> Release:
-        private = ledger_facts is not None
-        guarantee = plan.guarantee if private else charge.seeded_guarantee(plan.guarantee)
-        return assemble.assemble(plan, values, guarantee, private, name, ledger_facts)
-
     return charge.ReleaseJob(
         guarantee=plan.guarantee,
         delta=plan.delta,
@@ -179,7 +174,7 @@ def _release_job(
         another="another plan",
         rehearse=rehearsed,
         draw=drawn,
-        build=built,
+        build=lambda values, ledger_facts: assemble.assemble(plan, values, name, ledger_facts),
         restore=Release.from_bytes,
         depth=2,
     )

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from pymc_private.errors import (
     Incompatible,
     PrivacyWarning,
     PymcPrivateError,
+    suggest_arguments,
 )
 from pymc_private.ledger import Entry, Ledger
 from pymc_private.privacy import Guarantee
@@ -38,6 +39,7 @@ from pymc_private.privacy.validation import check_storable_text
 from pymc_private.release import storage
 
 Result = TypeVar("Result")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Publication(Protocol):
@@ -51,6 +53,21 @@ class Publication(Protocol):
 
 
 Published = TypeVar("Published", bound=Publication)
+
+
+class ReleaseKeywords(TypedDict, total=False):
+    """Keywords of every function that charges and releases; `sample` says what they mean."""
+
+    name: str | None
+    data_version: str
+    save: str | os.PathLike[str] | None
+    again: bool
+    random_seed: int | None
+
+
+def takes_release_keywords(function: Function) -> Function:
+    """Decorate a function that takes `ReleaseKeywords`: of others it names the nearest."""
+    return suggest_arguments(function, ReleaseKeywords.__annotations__)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from pymc_private.models.verdict import WEAK_SHARE
 from pymc_private.privacy.rounding import format_count
 from pymc_private.release import charge
 from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
-from pymc_private.release.storage import REPORTED_PACKAGES, package_version
+from pymc_private.release.draws_job import promised_guarantee, publication_facts
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 from pymc_private.summaries.choose_mechanism import AUTO, make_summary_plan
 from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise
@@ -337,19 +337,15 @@ def build_summary(
     ledger_facts: Mapping[str, Any] | None,
 ) -> Summary:
     """The summary with public facts; without those of a ledger it is a seeded one."""
-    private, model, mechanism = ledger_facts is not None, plan.private, plan.mechanism
-    guarantee = plan.guarantee if private else charge.seeded_guarantee(plan.guarantee)
+    model, mechanism = plan.private, plan.mechanism
+    guarantee = promised_guarantee(plan.guarantee, ledger_facts)
     cautions = [{"text": c.text, "refuse": c.refuse} for c in mechanism.warnings(released)]
     coverage = plan.found_coverage
     facts = {
-        "name": name,
         "method": plan.method,
         "claim": "proved (in floating point)",
         "label": LABEL,
-        "epsilon": plan.guarantee.epsilon(plan.charged_delta) if private else float("inf"),
-        "delta": plan.charged_delta,
         "asked": plan.epsilon,
-        "neighbors": model.neighbors,
         "records": model.records,
         "domain": model.domain,
         "n": plan.n,
@@ -365,12 +361,8 @@ def build_summary(
         "cautions": cautions,
         "withheld": [],
         "model": plan.structure,
-        "versions": {package: package_version(package) for package in REPORTED_PACKAGES},
-        "charges": [],
-        "budget": None,
-        "citations": [],
-    } | dict(ledger_facts or {})
-    return Summary(released, guarantee, facts, private=private)
+    } | publication_facts(guarantee, plan.charged_delta, name, ledger_facts)
+    return Summary(released, guarantee, facts, private=ledger_facts is not None)
 
 
 def _finite(value: float) -> float:

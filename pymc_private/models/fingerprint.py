@@ -36,12 +36,27 @@ def describe_structure(private: PrivateModel) -> str:
     theta = private.theta_l  # its limit identifies the set; all else follows from the record
     prior = private.graph.prior if theta is None else theta.prior
     limit = None if theta is None else (theta.limit, theta.record is private.graph.record)
-    outputs, protected = [private.graph.record, prior], False
+    outputs = [private.graph.record, prior]
     if private.neighbors == ADD_REMOVE:
         # The number of records is protected: not even a digest may depend on it.
-        outputs, protected = [_single_record_value(private), prior], True
+        outputs = [_single_record_value(private), prior]
     text, constants = graph_text(outputs)
     shared = [_digest(v.get_value()) for v in public_data(outputs)]
+    parts = (text, constants, shared, *_declared(private))
+    return repr(parts if limit is None else (parts, _plain_form(limit)))
+
+
+def declaration_fingerprint(private: PrivateModel) -> str:
+    """SHA-256 of what was declared and of the parameters: without graphs, which versions differ in.
+
+    Of a model that is given to another PyMC or PyTensor this much can be compared.
+    """
+    return hashlib.sha256(repr(_declared(private)).encode()).hexdigest()
+
+
+def _declared(private: PrivateModel) -> tuple[Any, ...]:
+    """Domain, region, power, neighbors and shapes, in plain form."""
+    protected = private.neighbors == ADD_REMOVE
     boxes = [
         (name, _digest(b.lower), _digest(b.upper))
         for part in (private.region, private.box)
@@ -51,10 +66,7 @@ def describe_structure(private: PrivateModel) -> str:
         (s.name, s.axis, s.row_shape if protected else s.shape, _plain_form(s.domain))
         for s in private.sources
     ]
-    parts = (
-        text,
-        constants,
-        shared,
+    return (
         sources,
         boxes,
         str(private.power),
@@ -66,7 +78,6 @@ def describe_structure(private: PrivateModel) -> str:
         private.shapes,
         _plain_form(private.graph.clip),
     )
-    return repr(parts if limit is None else (parts, _plain_form(limit)))
 
 
 def graph_text(outputs: Sequence[Variable]) -> tuple[str, list[tuple[str, tuple[int, ...], str]]]:

@@ -28,6 +28,7 @@ from pymc_private.models.declare import resolve_model
 from pymc_private.models.distributions import implied_support
 from pymc_private.models.lint import is_plain_number
 from pymc_private.models.lint_facts import held_values, value_leaves
+from pymc_private.models.private_model import PrivateModel
 from pymc_private.release.allowed import SAMPLE_DIMS, ReleaseContents
 from pymc_private.release.estimates import Estimate, mean_of_array
 from pymc_private.release.expressions import draws_dict, reason_not_released
@@ -109,8 +110,9 @@ def predict(
     what : str, optional
         Name of an observed variable or of a Deterministic (withheld ones as well: at public
         covariates they hold nothing private). Default: the only observed variable.
-    model : pymc.Model, optional
-        The model, or a skeleton of it on made-up data. Default: the model of the context.
+    model : pymc.Model, PrivateModel or Bambi model, optional
+        The model, or a skeleton of it on made-up data. Default: the model of the context. That of
+        a summary has no outcome to predict.
     bounds : tuple of float, optional
         Public bounds of the prediction; those of a finite support are known.
     delta : float
@@ -134,7 +136,7 @@ def predict(
     records are not public: a prediction at them is outside the guarantee, and so are numbers
     computed from the records and written into the model; a `PrivacyWarning` names what looks so.
     """
-    model = resolve_model(model)
+    model = model.base if isinstance(model, PrivateModel) else resolve_model(model)
     variable = _predicted_variable(model, what)
     replacements = _covariate_replacements(model, covariates)
     parameters = _parameter_inputs(release, model, variable)
@@ -156,6 +158,13 @@ def _predicted_variable(model: Any, what: str | None) -> Any:
     if what is None:
         if len(model.observed_RVs) == 1:
             return model.observed_RVs[0]
+        if not model.observed_RVs:
+            raise DomainError(
+                "this model predicts no outcome; that of a summary holds none",
+                got="what=None",
+                allowed=", ".join(names) or None,
+                do="pass model=, the original model or a skeleton of it on made-up data",
+            )
         raise DomainError("Which variable?", got="what=None", allowed=", ".join(names))
     if what not in names:
         raise DomainError(

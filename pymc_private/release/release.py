@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from pymc_private.errors import DomainError, Incompatible, suggest_arguments
+from pymc_private.errors import DomainError, Incompatible, PointsElsewhere, suggest_arguments
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.validation import check_file_path
 from pymc_private.release import citations, display, estimates, storage
@@ -260,6 +260,7 @@ def check_release(thing: Any) -> Release:
         got=type(thing).__name__,
         allowed="a Release, as sample, dirichlet or load return it; or draws of MCMC given a "
         "summary, with the dims chain and draw",
+        do=thing._elsewhere.get("sample") if isinstance(thing, PointsElsewhere) else None,
     )
 
 

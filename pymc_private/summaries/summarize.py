@@ -17,6 +17,7 @@ import numpy as np
 from pymc_private.errors import DomainError, Incompatible, NotInformative, did_you_mean
 from pymc_private.ledger import Ledger
 from pymc_private.models.data_clipping import clip_to_domain
+from pymc_private.models.fingerprint import declaration_fingerprint
 from pymc_private.models.made_up_records import (
     corner_records,
     simulated_records,
@@ -361,6 +362,7 @@ def build_summary(
         "cautions": cautions,
         "withheld": [],
         "model": plan.structure,
+        "declaration": declaration_fingerprint(model),
     } | publication_facts(guarantee, plan.charged_delta, name, ledger_facts)
     return Summary(released, guarantee, facts, private=ledger_facts is not None)
 

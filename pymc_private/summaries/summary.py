@@ -6,7 +6,9 @@ ordinary PyMC model in which no record is left; sampling it is post-processing a
 
 from __future__ import annotations
 
+import math
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,7 @@ from pymc_private.errors import (
     PointsElsewhere,
     suggest_arguments,
 )
+from pymc_private.models.fingerprint import declaration_fingerprint
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.verdict import share_text
 from pymc_private.privacy.guarantee import Guarantee
@@ -191,10 +194,10 @@ class Summary(PointsElsewhere):
                 do="more records, fewer parameters or a larger epsilon, in a new summary; or "
                 "summary.model(accept=True)",
             )
-        declared, mechanism = self._of_model(private)
+        declared, mechanism = self.of_model(private)
         return noise_aware_model(declared, mechanism, self._released)
 
-    def _of_model(self, private: PrivateModel | None) -> tuple[PrivateModel, Mechanism]:
+    def of_model(self, private: PrivateModel | None) -> tuple[PrivateModel, Mechanism]:
         """The model and the mechanism; a model that is given must have the same structure."""
         if private is None:
             if self._origin is None:
@@ -214,12 +217,7 @@ class Summary(PointsElsewhere):
                 do="pmp.privatize(model, records=..., domain=...)",
             )
         if structure_of(private) != self._facts["model"]:
-            raise Incompatible(
-                "this model has another structure than the one that was summarized",
-                got="another likelihood, prior, domain, number of records or declaration",
-                allowed="the same model; only private values may differ",
-                do="declare it as for the summary; placeholder data need the same shapes",
-            )
+            _refuse_or_warn_of_another_model(private, self._facts)
         return private, self._mechanism_of(private)
 
     def _mechanism_of(self, private: PrivateModel) -> Mechanism:
@@ -230,7 +228,15 @@ class Summary(PointsElsewhere):
             return self._origin[1]
         facts = self._facts
         request = SummaryRequest(float(facts["asked"]), as_float(facts["delta"]), facts["guess"])
-        return rebuilt_mechanism(private, str(facts["method"]), request)
+        found = rebuilt_mechanism(private, str(facts["method"]), request)
+        if not agree(found.facts, facts["mechanism"]):
+            raise Incompatible(
+                "here this summary would be made otherwise, so that its numbers cannot be read",
+                got="other public numbers of the mechanism",
+                allowed=f"those of the versions it was made by: {_versions_text(facts)}",
+                do="install these versions, and load it there",
+            )
+        return found
 
     def with_origin(
         self, private: PrivateModel, mechanism: Mechanism, accepted: bool = False
@@ -315,6 +321,54 @@ def load(path: str | os.PathLike[str]) -> Release | Summary:
     """
     content = read_saved_file(path)
     return Summary.from_bytes(content) if holds_summary(content) else Release.from_bytes(content)
+
+
+SETTLING_PACKAGES = ("pymc", "pytensor")
+"""Packages whose versions decide how a model is written as a graph."""
+EXPECTATIONS = ("information", "compared", "unresolved_prior")
+"""Facts of a mechanism that a machine may round otherwise, and no likelihood reads."""
+
+
+def agree(found: Any, stored: Any) -> bool:
+    """Whether public facts of a mechanism are the same, but for rounding and expectations."""
+    if isinstance(found, Mapping) and isinstance(stored, Mapping):
+        keys = set(found).difference(EXPECTATIONS)
+        return keys == set(stored).difference(EXPECTATIONS) and all(
+            agree(found[key], stored[key]) for key in keys
+        )
+    if isinstance(found, list | tuple) and isinstance(stored, list | tuple):
+        same = len(found) == len(stored)
+        return same and all(agree(*pair) for pair in zip(found, stored, strict=True))
+    if isinstance(found, float) and isinstance(stored, int | float | str):
+        return math.isclose(found, as_float(stored), rel_tol=1e-9, abs_tol=1e-12)
+    return bool(found == stored)
+
+
+def _refuse_or_warn_of_another_model(private: PrivateModel, facts: Mapping[str, Any]) -> None:
+    """Refuse a model of another structure; where only versions may differ, say what is unknown."""
+    made_by = facts.get("versions", {})
+    other = [p for p in SETTLING_PACKAGES if made_by.get(p, "") != storage.package_version(p)]
+    if not other or declaration_fingerprint(private) != facts.get("declaration"):
+        raise Incompatible(
+            "this model has another structure than the one that was summarized",
+            got="another likelihood, prior, domain, number of records or declaration",
+            allowed="the same model; only private values may differ",
+            do="declare it as for the summary; placeholder data need the same shapes",
+        )
+    here = ", ".join(f"{p} {storage.package_version(p)}" for p in other)
+    warnings.warn(
+        f"this summary was made by {_versions_text(facts)}, and here is {here}, which may write "
+        "the same model otherwise: records, domain, parameters and their shapes are as declared, "
+        "but likelihood and prior cannot be compared. Make sure that they are the same",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+def _versions_text(facts: Mapping[str, Any]) -> str:
+    """The versions that decide how a model is written, as stored."""
+    made_by = facts.get("versions", {})
+    return ", ".join(f"{p} {made_by[p]}" for p in SETTLING_PACKAGES if p in made_by)
 
 
 def summary_title(summary: Summary) -> str:

@@ -75,6 +75,7 @@ SUMMARY_FACTS = {
     "information": (_is_number, "expected information in nats"),
     "share": (_is_number, "expected share of the prior variance removed"),
     "verdict": (_is_text, "text"),
+    "declaration": (_is_text, "the fingerprint of what was declared"),
     "coverage": (_is_object, "what simulations found, or None"),
     "cautions": (_is_cautions, "a list of {'text': text, 'refuse': bool}"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import arviz as az
 import numpy as np
+import pymc as pm
 import pytest
 import xarray as xr
 
@@ -147,3 +148,19 @@ def test_release_summary_and_plain_draws_stand_side_by_side(draws):
 def test_an_empty_group_of_data_is_no_data(draws):
     fitted = to_groups(posterior=draws, observed_data=xr.Dataset())
     assert float(pmp.mean(fitted, "sigma")) == pytest.approx(float(draws["sigma"].mean()))
+
+
+def test_predictions_take_the_private_model_and_miss_the_outcome_of_a_summary():
+    with pm.Model(coords={"feature": ["age", "rate"], "row": range(5)}) as model:
+        beta = pm.Normal("beta", 0, 1, dims="feature")
+        x = pm.Data("x", np.zeros((5, 2)), dims=("row", "feature"))
+        pm.Normal("y", x @ beta, pm.HalfNormal("sigma"), observed=np.zeros(5), dims="row")
+    private = pmp.privatize(model, records="row", domain={"x": (-1, 1), "y": (-3, 3)})
+    at = {"x": np.eye(2), "bounds": (-50.0, 50.0)}
+    found = pmp.predict(dataset(), model=private, **at)
+    assert np.abs(found.mean.value - CENTERS).max() < 6 * np.max(found.mean.mcse)
+    with pm.Model(coords=model.coords) as without:
+        pm.Deterministic("twice", 2 * pm.Normal("beta", 0, 1, dims="feature"), dims="feature")
+    with pytest.raises(pmp.errors.DomainError, match="the original model") as caught, without:
+        pmp.predict(dataset(), **at)
+    assert caught.value.allowed == "twice"

@@ -117,11 +117,24 @@ def test_a_loaded_summary_takes_a_model_of_the_same_structure_alone(plan, tmp_pa
     with pytest.raises(pmp.errors.DomainError, match="private model"):
         loaded.model(normal_model(np.zeros(N)))
     placeholder = normal_private(np.zeros(N))
-    private, mechanism = loaded._of_model(placeholder)
+    private, mechanism = loaded.of_model(placeholder)
     assert private is placeholder
     assert mechanism.facts == plan.mechanism.facts
     found = mechanism.log_likelihood(loaded.released)(np.zeros((1, 1)))
     assert np.array_equal(found, plan.mechanism.log_likelihood(loaded.released)(np.zeros((1, 1))))
+
+
+def test_a_summary_of_other_versions_is_read_with_a_warning(plan):
+    made = summarized(plan)
+    other = made.facts | {"model": "another graph", "versions": {"pymc": "1.0", "pytensor": "1.0"}}
+    stored = pmp.Summary(made.released, made.guarantee, other)
+    with pytest.warns(UserWarning, match=r"made by pymc 1\.0.*likelihood and prior cannot"):
+        stored.of_model(normal_private(np.zeros(N)))
+    with pytest.raises(pmp.errors.Incompatible, match="another structure"):
+        stored.of_model(normal_private(np.zeros(N + 1)))
+    otherwise = made.facts | {"mechanism": made.facts["mechanism"] | {"bound": 2.0}}
+    with pytest.raises(pmp.errors.Incompatible, match="made otherwise"):
+        pmp.Summary(made.released, made.guarantee, otherwise).of_model(normal_private(np.zeros(N)))
 
 
 @pytest.mark.parametrize("place", ["content", "header", "group"])
@@ -147,7 +160,7 @@ def test_a_name_returns_the_stored_summary_free(plan, values):
     again = summarized(planned(normal_private(values)), ledger=book, name="main")
     assert again == first
     assert len(book.entries) == 1
-    assert again._of_model(None)  # it knows its model in this session
+    assert again.of_model(None)  # it knows its model in this session
     with pytest.raises(pmp.errors.Incompatible, match="belongs to another charge"):
         summarized(planned(normal_private(values), epsilon=1), ledger=book, name="main")
     with pytest.raises(pmp.errors.Incompatible):

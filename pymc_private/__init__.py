@@ -11,7 +11,8 @@ An existing model in, a private posterior and an honest report out::
 or, for private draws of the posterior itself, ``calibrate(..., draws=10)`` and ``sample``.
 
 Here are the names of this way. More is in `samplers`, `queries`, `counts`, `mollifiers`,
-`estimators`, `planning`, `audit`, `certificates`, `privacy` (every formula) and `errors`.
+`criticism`, `estimators`, `planning`, `audit`, `certificates`, `privacy` (every formula) and
+`errors`.
 """
 
 import importlib
@@ -53,8 +54,10 @@ _ROOMS = (samplers, queries, counts, mollifiers, certificates, privacy, errors)
 
 def __getattr__(name: str) -> Any:
     """Load what takes a while when it is first asked for; say where other names are."""
-    if name in ("audit", "estimators", "planning"):
+    if name in ("audit", "criticism", "estimators", "planning"):
         return importlib.import_module(f"pymc_private.{name}")
+    if name in ("check", "check_plan"):
+        return getattr(importlib.import_module("pymc_private.criticism"), name)
     if name == "MollifiedBoosting":
         return mollifiers.MollifiedBoosting
     message = f"module {__name__!r} has no attribute {name!r}"
@@ -85,6 +88,8 @@ __all__ = [
     "answer",
     "calibrate",
     "certify",
+    "check",
+    "check_plan",
     "clip",
     "compare",
     "constants",

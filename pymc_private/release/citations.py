@@ -223,6 +223,7 @@ ENTRIES_BY_THEOREM: dict[str, tuple[str, ...]] = {
     "T33": (_FAMILIES, _AUGMENTATION),
     "T35": (_FAMILIES, _REGRESSION),
     "T36": (_BOUNDED_INFLUENCE, _REGRESSION),
+    "T38": (_BOUNDED_INFLUENCE,),
 }
 
 

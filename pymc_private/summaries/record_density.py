@@ -8,7 +8,7 @@ need not be affine. Nothing here reads the data; arrays of records are arguments
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis.traversal import rebuild, without_tracebacks
 from pymc_private.errors import Unsupported
@@ -41,6 +42,10 @@ from pymc_private.summaries.predictor_cut import predictor_variables
 
 Rows = Mapping[str, np.ndarray]
 """Covariates and public entries of records by name, records along the first axis."""
+NaturalDerivative = Callable[
+    [Mapping[str, np.ndarray], Rows, np.ndarray], tuple[np.ndarray, np.ndarray]
+]
+"""From parameters in natural units, rows and outcomes (N, Q) to log p and a derivative."""
 MOST_ELEMENTS = 1 << 20
 """Most numbers of one array in `log_density`; more parameter points are taken in parts."""
 POINT, ROW, NODE = (True, False, False), (True, False), (True, True)
@@ -230,6 +235,53 @@ class RecordDensity:
         for k, values in enumerate(found):
             scores[..., k] = values
         return scores
+
+    @cached_property
+    def _curvature_function(self) -> VectorizedFunction:
+        scalars, value = self._downstream
+        slopes = gradients(value, scalars)
+        outs = [gradients(slope, [v])[0] for slope, v in zip(slopes, scalars, strict=True)]
+        leading = self._per_node(scalars)
+        return VectorizedFunction(self._node_inputs(scalars), outs, leading, derivatives=True)
+
+    def curvatures(self, predictors: np.ndarray, rows: Rows, y: np.ndarray) -> np.ndarray:
+        """Second derivatives of log p(y | .) in each predictor, arguments and shape as `scores`."""
+        y = np.asarray(y)
+        found = self._curvature_function(*self._at_nodes(predictors, rows, y))
+        return np.stack([np.broadcast_to(values, y.shape) for values in found], axis=2)
+
+    @cached_property
+    def reads_rows(self) -> tuple[bool, ...]:
+        """For each predictor, whether it depends on entries of the row."""
+        entries = set(self._rows.values())
+        return tuple(
+            not entries.isdisjoint(ancestors([v]))
+            for v in self._predictors
+            for _ in range(self._size_of(v))
+        )
+
+    def natural_derivative(self, name: str) -> NaturalDerivative:
+        """log p and its derivative in one scalar parameter, as functions in natural units.
+
+        The result takes values of all parameters by name, rows, and outcomes (N, Q), and gives two
+        arrays of that shape.
+        """
+        inputs, parameters = self._record.parameters, self.parameters.names
+        slope = gradients(self._natural_value, [inputs[name]])[0]
+        variables = [*(inputs[k] for k in parameters), *self._rows.values(), self._y]
+        leading = [()] * len(parameters) + [ROW] * len(self._rows) + [NODE]
+        outs = [self._natural_value, slope]
+        function = VectorizedFunction(variables, outs, leading, derivatives=True)
+
+        def evaluate(
+            natural: Mapping[str, np.ndarray], rows: Rows, y: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
+            entries = [array[:, None] for array in self._entries(rows)]
+            found = function(*(natural[k] for k in parameters), *entries, y)
+            value, derivative = (np.broadcast_to(v, np.shape(y)) for v in found)
+            return value, derivative
+
+        return evaluate
 
     def log_density_at(self, predictors: np.ndarray, rows: Rows, y: np.ndarray) -> np.ndarray:
         """log p(y | .) at predictors (N, m) and outcomes y (N, Q), shape (N, Q)."""

@@ -115,7 +115,8 @@ class PooledLikelihood:
         What a larger reference adds to the means at theta^, in value and first order.
     center : array, shape (p,)
         theta^.
-    projection : array, shape (p, T p)
+    projection, outcome_projection : array, shape (p, T p)
+        The second one, G L, takes psi of all rounds to its part of the projected numbers.
     observed : array, shape (p,)
     outcome_covariance, noise_covariance, precision : array, shape (p, p)
         `precision` is F.
@@ -130,6 +131,7 @@ class PooledLikelihood:
     slope: np.ndarray
     center: np.ndarray
     projection: np.ndarray
+    outcome_projection: np.ndarray
     observed: np.ndarray
     outcome_covariance: np.ndarray
     noise_covariance: np.ndarray
@@ -146,11 +148,7 @@ class PooledLikelihood:
 
     def _batch(self, model: RecordModel, theta: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
-            logs = model.log_density(theta, self.rows, self.values) + self.base
-            logs -= logs.max(axis=2, keepdims=True)
-            mass = np.exp(logs)
-            mass /= mass.sum(axis=2, keepdims=True)
-            means, ratio = self.moments(mass.reshape(len(theta), -1), theta)
+            means, ratio = self.moments(self.node_mass(model, theta), theta)
             residual = self.observed - means @ self.projection.T
             covariance = self.covariance(means, ratio)
         usable = np.isfinite(covariance).all(axis=(1, 2)) & np.isfinite(residual).all(axis=1)
@@ -158,6 +156,14 @@ class PooledLikelihood:
         if usable.any():
             found[usable] = normal_log_density(residual[usable], covariance[usable])
         return found
+
+    def node_mass(self, model: RecordModel, theta: np.ndarray) -> np.ndarray:
+        """Mass of all nodes at parameter vectors (S, p), shape (S, N Q)."""
+        logs = model.log_density(theta, self.rows, self.values) + self.base
+        logs -= logs.max(axis=2, keepdims=True)
+        mass = np.exp(logs)
+        mass /= mass.sum(axis=2, keepdims=True)
+        return mass.reshape(len(theta), -1)
 
     def moments(self, mass: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means of all rounds (S, T p) and the ratio of variances (S,) at node masses (S, N Q)."""
@@ -266,7 +272,8 @@ def pooled_likelihood(
     sigma = spread + np.diag(noise) + sum(_average_covariance(p, wide, covariance) for p in parts)
     projection, precision = _least_squares(sigma, geometry.scaling @ wide.slope)
     curvature_noise, reference_noise = geometry.noises(projection, curvature.sd, reference_error)
-    columns = np.column_stack([terms, _squares(terms @ (projection @ geometry.spread).T, mass)])
+    of_outcomes = projection @ geometry.spread
+    columns = np.column_stack([terms, _squares(terms @ of_outcomes.T, mass)])
     values, base = _node_base(model, center, small[0], narrow.at.mass)
     return PooledLikelihood(
         rows=small[0],
@@ -277,6 +284,7 @@ def pooled_likelihood(
         slope=wide.slope - narrow.slope,
         center=center,
         projection=projection @ geometry.scaling,
+        outcome_projection=of_outcomes,
         observed=projection @ np.concatenate([r.value for r in releases]),
         outcome_covariance=projection @ spread @ projection.T,
         noise_covariance=(projection * noise) @ projection.T,

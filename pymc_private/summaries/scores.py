@@ -240,7 +240,7 @@ class ScoreMechanism:
         large, small = (reference_of(released, name) for name in ("large", "small"))
         count = float(released["count"])
         wide = large.rows, count * large.weights
-        releases = self._noisy_scores(released, large.rows)
+        releases = self.noisy_scores(released, large.rows)
         center, covariance = posterior_mode(
             self.model,
             *wide,
@@ -261,7 +261,7 @@ class ScoreMechanism:
             self.design.reference_error,
         )
 
-    def _noisy_scores(self, released: Mapping[str, np.ndarray], rows: Rows) -> list[NoisyScore]:
+    def noisy_scores(self, released: Mapping[str, np.ndarray], rows: Rows) -> list[NoisyScore]:
         """All released scores, prepared on the rows of a reference."""
         return [self._noisy_score(released, k, rows) for k in range(ROUNDS + 1)]
 

@@ -237,7 +237,7 @@ def test_the_curvature_of_public_covariates_is_that_of_all_their_rows():
     public = mechanism(moments=None, public_rows=x)
     released = public.release(outcomes, SimulatedNoise(np.random.default_rng(1)))
     assert float(released["curvature_sd"]) == 0.0
-    score = public._noisy_scores(released, x)[-1]
+    score = public.noisy_scores(released, x)[-1]
     expected, _ = score.clipped.moments(np.ones(1500))
     np.testing.assert_allclose(released["curvature"], expected, rtol=1e-9)
     found = posterior(public, released)

@@ -1,0 +1,10 @@
+"""Criticism of a model that was fitted to a noisy summary: score tests within the budget (T38).
+
+Imports: summaries and all below.
+"""
+
+from pymc_private.criticism.charged_check import check
+from pymc_private.criticism.check_plan import CheckPlan, check_plan
+from pymc_private.criticism.check_result import Check
+
+__all__ = ["Check", "CheckPlan", "check", "check_plan"]

@@ -1,0 +1,264 @@
+"""`check`: one charged check of a summarized model against its records (T38).
+
+As in `summarize`: everything that can fail is checked from public facts and rehearsed on made-up
+records, the ledger is charged, and only then are the records read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from pymc_private.criticism.check_plan import LEVEL, MOST_NOISE, CheckPlan, PlannedTest
+from pymc_private.criticism.check_result import Check, DepartureTest
+from pymc_private.errors import DomainError, Incompatible, NotInformative, Unsupported
+from pymc_private.ledger import Ledger
+from pymc_private.models.data_clipping import clip_to_domain
+from pymc_private.models.made_up_records import (
+    corner_records,
+    simulated_records,
+    stand_in_models,
+    uniform_records,
+)
+from pymc_private.models.private_model import PrivateModel, moved_sources
+from pymc_private.models.record_likelihood import temporary_records
+from pymc_private.release import charge
+from pymc_private.release.charge import ReleaseOptions, suppress_warnings
+from pymc_private.release.storage import REPORTED_PACKAGES, package_version
+from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
+from pymc_private.summaries.clipped_scores import Rows
+from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise, chunk_size, chunks_of
+from pymc_private.summaries.protocol import Records, SummaryNoise
+from pymc_private.summaries.summarize import records_of
+from pymc_private.summaries.summary_plan import structure_of
+
+
+def check(
+    plan: CheckPlan,
+    private: PrivateModel | None = None,
+    *,
+    ledger: Ledger | None = None,
+    name: str | None = None,
+    save: str | os.PathLike[str] | None = None,
+    again: bool = False,
+    data_version: str = "",
+    random_seed: int | None = None,
+) -> Check:
+    """Check a summarized model against its records: charge, then noise.
+
+    Parameters
+    ----------
+    plan : CheckPlan
+        Of `check_plan`.
+    private : PrivateModel, optional
+        The model with the records of the summary; default: that of the plan.
+    ledger : Ledger, optional
+        Default: the ledger of the context, else one in memory, with a warning.
+    name : str, optional
+        Running again with the same name, plan and `data_version` returns the stored check, free.
+    save : path, optional
+        Where to save the check (JSON).
+    again : bool
+        Charge and check anew although the name is taken.
+    data_version : str
+        A word for the state of the data; belongs to the name.
+    random_seed : int, optional
+        Makes a reproducible check that is marked NOT PRIVATE and charges nothing.
+
+    Returns
+    -------
+    Check
+
+    Raises
+    ------
+    NotInformative
+        Noise would drown a departure; nothing was charged.
+    BudgetExceeded
+        The ledger cannot pay; nothing was charged.
+    Incompatible
+        The model has another structure than the one that was summarized, or the name is taken.
+    PymcPrivateError
+        The check failed after the charge, and the error says so.
+
+    Notes
+    -----
+    The records must be those of the summary, as they were: the null distribution accounts for what
+    both have in common.
+
+    References
+    ----------
+    Dong, Roth and Su (2022); theory T30, T31, T38.
+    """
+    _refuse_no_plan(plan)
+    declared = plan.private if private is None else private
+    _refuse_other_model(plan, declared)
+    options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    return charge.publish(_job(plan, declared, name), options)
+
+
+def _job(plan: CheckPlan, private: PrivateModel, name: str | None) -> charge.ReleaseJob[Check]:
+    """The job for `charge.publish`."""
+
+    def drawn(seed: int | None) -> np.ndarray:
+        scale = private.neighbors, private.records_per_unit
+        noise: SummaryNoise = (
+            LatticeNoise(SystemRandomness(), *scale)
+            if seed is None
+            else SimulatedNoise(np.random.default_rng(seed), *scale)
+        )
+        with suppress_warnings():
+            clip_to_domain(private, "check")
+            return noisy_sums(plan, records_of(private), noise)
+
+    def rehearse() -> None:
+        _refuse_drowned(plan)
+        _rehearse(plan, private, name)
+
+    def built(sums: Any, ledger_facts: Mapping[str, Any] | None) -> Check:
+        return build_check(plan, sums, name, ledger_facts)
+
+    return charge.ReleaseJob(
+        guarantee=plan.guarantee,
+        delta=plan.delta,
+        exact_delta=Fraction(plan.delta),
+        key=plan.fingerprint,
+        label="check of a summarized model",
+        another="another plan",
+        rehearse=rehearse,
+        draw=drawn,
+        build=built,
+        restore=Check.from_bytes,
+        verb="check",
+        kind="Check",
+    )
+
+
+def noisy_sums(plan: CheckPlan, records: Records, noise: SummaryNoise) -> np.ndarray:
+    """The noisy sum of each departure, shape (departures,)."""
+    design = plan.mechanism.design  # type: ignore[attr-defined]  # of a ScoreMechanism
+    sums = [_noisy_sum(test, design, records, noise) for test in plan.tests]
+    return np.array(sums)
+
+
+def _noisy_sum(test: PlannedTest, design: Any, records: Records, noise: SummaryNoise) -> float:
+    """One noisy sum of clipped terms (T31)."""
+    statistic = test.statistic
+    chunks = (statistic.terms(rows, y)[:count, None] for rows, y, count in _chunks(design, records))
+    return float(noise.total(chunks, statistic.bound, False, test.mu)[0])
+
+
+def _chunks(design: Any, records: Records) -> Iterator[tuple[Rows, np.ndarray, int]]:
+    """Rows, outcomes and number of true rows of each chunk of one shape (T30)."""
+    n = len(records[design.outcome])
+    whole = {**records, **design.public_rows}
+    for chunk, count in chunks_of(whole, n, chunk_size(n, design.scale.relation)):
+        y = np.asarray(chunk[design.outcome], dtype=float)
+        yield {name: v for name, v in chunk.items() if name != design.outcome}, y, count
+
+
+def build_check(
+    plan: CheckPlan, sums: np.ndarray, name: str | None, ledger_facts: Mapping[str, Any] | None
+) -> Check:
+    """The check with public facts; without those of a ledger it is a seeded one."""
+    private = ledger_facts is not None
+    guarantee = plan.guarantee if private else charge.seeded_guarantee(plan.guarantee)
+    level = LEVEL / len(plan.tests)
+    tests = [
+        DepartureTest(statistic=float(value), level=level, **test.facts)
+        for test, value in zip(plan.tests, sums, strict=True)
+    ]
+    total = plan.total.epsilon(plan.delta) if plan.summary_released.private else float("inf")
+    facts = {
+        "name": name,
+        "epsilon": plan.guarantee.epsilon(plan.delta) if private else float("inf"),
+        "delta": plan.delta,
+        "asked": plan.epsilon,
+        "neighbors": plan.private.neighbors,
+        "records": plan.private.records,
+        "domain": plan.private.domain,
+        "model": plan.summary_released.facts["model"],
+        "summary": plan.summary_released.fingerprint,
+        "total": total,
+        "versions": {package: package_version(package) for package in REPORTED_PACKAGES},
+        "charges": [],
+        "budget": None,
+        "citations": [],
+    } | dict(ledger_facts or {})
+    return Check(tests, guarantee, facts, private=private)
+
+
+# ---- before the charge -------------------------------------------------------------------------
+def _rehearse(plan: CheckPlan, private: PrivateModel, name: str | None) -> None:
+    """Do all of it on made-up records, with noise of a public seed."""
+    failure: Exception | None = None
+    with temporary_records(private.graph):
+        kinds = (simulated_records, uniform_records, corner_records)
+        for made_up in stand_in_models(private, kinds):
+            randomness = SeededRandomness.from_seed(0)
+            noise = LatticeNoise(randomness, private.neighbors, private.records_per_unit)
+            try:
+                with suppress_warnings():
+                    clip_to_domain(made_up, "check")
+                    sums = noisy_sums(plan, records_of(made_up), noise)
+                    result = build_check(plan, sums, name, {})
+                    Check.from_bytes(result.to_bytes())
+                return
+            except Exception as error:
+                failure = error
+    raise Unsupported(
+        "the check fails, and would fail after the charge; nothing was charged",
+        got=type(failure).__name__ if failure else "no records can be made up of the domain",
+        allowed="a check that succeeds in a rehearsal on made-up records of the domain",
+        do="another departure",
+    ) from failure
+
+
+def _refuse_drowned(plan: CheckPlan) -> None:
+    """Refuse to charge for a sum that is hardly more than noise."""
+    drowned = [test for test in plan.tests if test.drowned]
+    if drowned:
+        raise NotInformative(
+            "noise would drown this check; nothing was charged",
+            got="; ".join(
+                f"{test.name}: noise of {test.noise_sd / np.sqrt(test.null.whole):.2g} standard "
+                "deviations of the statistic"
+                for test in drowned
+            ),
+            allowed=f"at most {MOST_NOISE:g}",
+            do="a larger epsilon, fewer departures at once, or more records",
+        )
+
+
+def _refuse_no_plan(plan: Any) -> None:
+    if not isinstance(plan, CheckPlan):
+        raise DomainError(
+            "a check needs its plan; nothing was charged",
+            got=type(plan).__name__,
+            allowed="what pmp.check_plan returns",
+            do="plan = pmp.check_plan(summary, 'link', epsilon=0.25, delta=1e-6)",
+        )
+
+
+def _refuse_other_model(plan: CheckPlan, private: Any) -> None:
+    """Refuse a model that is not the summarized one; public facts only are compared."""
+    if not isinstance(private, PrivateModel):
+        raise DomainError(
+            "a check reads the records of a private model; nothing was charged",
+            got=type(private).__name__,
+            allowed="what pmp.privatize returns",
+            do="leave it out, or pmp.privatize(model, records=..., domain=...)",
+        )
+    moved = moved_sources(private)
+    if moved or structure_of(private) != plan.summary_released.facts["model"]:
+        raise Incompatible(
+            "this model has another structure than the one that was summarized; nothing was "
+            "charged",
+            got=f"another shape of {', '.join(moved)}" if moved else
+            "another likelihood, prior, domain, number of records or declaration",
+            allowed="the same model with the records of the summary",
+            do="declare it as for the summary",
+        )  # fmt: skip

@@ -1,0 +1,366 @@
+"""Plans of a check: what it will see, and what it costs, before any record is read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+from pymc_private.criticism.alternative_model import alternative_direction, is_model
+from pymc_private.criticism.check_statistic import (
+    CheckStatistic,
+    check_statistic,
+    direction_at_nodes,
+)
+from pymc_private.criticism.covariate_columns import CovariateColumns
+from pymc_private.criticism.directions import Direction, OutcomesAtRows, named_direction
+from pymc_private.criticism.fitted_summary import (
+    FittedSummary,
+    fitted_summary,
+    refuse_other_summaries,
+)
+from pymc_private.criticism.null_distribution import (
+    NullDistribution,
+    null_distribution,
+    sensitivity,
+)
+from pymc_private.errors import DomainError, PointsElsewhere
+from pymc_private.models.compat import pickle_state, unpickle
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy import Guarantee
+from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.release.allowed import dump_json
+from pymc_private.release.display import format_estimate, html_card
+from pymc_private.summaries.noise import NoiseScale, largest_mu, split_mu
+from pymc_private.summaries.protocol import Mechanism
+from pymc_private.summaries.summary import Summary
+
+LEVEL, POWER = 0.05, 0.8
+"""The level of a check, all departures together (Holm), and the power at what it "sees"."""
+MOST_NOISE = 2.0
+"""Noise of more than this many standard deviations of the statistic drowns it."""
+MUCH_NOISE = 1.0
+"""Noise adding more than this share to the standard deviation is worth a word."""
+ELSEWHERE = {
+    **dict.fromkeys(("release", "run", "test", "p", "z"), "result = pmp.check(plan, ledger=...)"),
+    "model": "plan.summary_released.model()",
+}
+"""What to write in place of attributes that a plan has not."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedTest:
+    """One departure: its statistic, noise and null distribution.
+
+    Attributes
+    ----------
+    statistic : CheckStatistic
+    mu : float
+        Gaussian privacy of its sum.
+    noise_sd : float
+    null : NullDistribution
+    sensitivity : float
+        What a departure of size one adds to the sum.
+    """
+
+    statistic: CheckStatistic
+    mu: float
+    noise_sd: float
+    null: NullDistribution
+    sensitivity: float
+
+    @property
+    def name(self) -> str:
+        """As it is printed."""
+        return self.statistic.direction.name
+
+    @property
+    def unit(self) -> str:
+        """What the size of a departure is."""
+        return self.statistic.direction.unit
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of the noisy sum under the fitted model."""
+        return float(np.sqrt(self.null.variance + self.noise_sd**2))
+
+    @property
+    def drowned(self) -> bool:
+        """Whether the noise hides the statistic."""
+        return self.noise_sd > MOST_NOISE * np.sqrt(self.null.whole)
+
+    @property
+    def price_of_noise(self) -> float:
+        """By which share noise makes the standard deviation larger."""
+        return self.sd / float(np.sqrt(self.null.variance)) - 1.0
+
+    def smallest(self, level: float = LEVEL, power: float = POWER) -> float:
+        """The smallest departure that a two-sided test sees with this power."""
+        quantiles = ndtri(1.0 - level / 2.0) + ndtri(power)
+        return float(quantiles * self.sd / max(abs(self.sensitivity), 1e-300))
+
+    def power(self, departure: float, level: float = LEVEL) -> float:
+        """The probability that a two-sided test sees a departure of this size."""
+        from scipy.special import ndtr  # beside its inverse
+
+        shift, critical = self.sensitivity * departure / self.sd, ndtri(1.0 - level / 2.0)
+        return float(ndtr(shift - critical) + ndtr(-shift - critical))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Public constants, in JSON types."""
+        statistic = self.statistic
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "bound": statistic.bound,
+            "mu": self.mu,
+            "noise_sd": self.noise_sd,
+            "null_mean": self.null.mean,
+            "null_sd": float(np.sqrt(self.null.variance)),
+            "whole_sd": float(np.sqrt(self.null.whole)),
+            "sensitivity": self.sensitivity,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class CheckPlan(PointsElsewhere):
+    """A check of a model against its records: what it will see, at which price.
+
+    Attributes
+    ----------
+    summary_released : Summary
+        The summary that the model was fitted to.
+    private : PrivateModel
+        Holds the data; they must be the records of the summary.
+    epsilon, delta : float
+        The budget of the check alone.
+    tests : tuple of PlannedTest
+    """
+
+    _elsewhere = ELSEWHERE
+
+    summary_released: Summary
+    private: PrivateModel
+    mechanism: Mechanism = field(repr=False)
+    epsilon: float
+    delta: float
+    tests: tuple[PlannedTest, ...]
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What the check alone reveals at most."""
+        mu = float(largest_mu(self.epsilon, self.delta))
+        proved = Guarantee.gdp_of(
+            mu,
+            neighbors=self.private.neighbors,
+            theorem="T30 (noisy sums), T31 (sensitivities), T38 (score tests)",
+        )
+        return replace(proved, assumptions=(*self.private.claims, *proved.assumptions))
+
+    @property
+    def total(self) -> Guarantee:
+        """What the summary and the check reveal together."""
+        return self.summary_released.guarantee + self.guarantee
+
+    @property
+    def level(self) -> float:
+        """The level of each departure that keeps all of them at `LEVEL` (Holm's first step)."""
+        return LEVEL / len(self.tests)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of summary, departures and budget; not of private values."""
+        facts = [
+            {**test.facts, "theta": test.statistic.theta.tolist(),
+             "tilt": test.statistic.tilt.tolist()}
+            for test in self.tests
+        ]  # fmt: skip
+        text = f"{self.summary_released.fingerprint}|{self.epsilon!r}|{self.delta!r}|"
+        return hashlib.sha256((text + dump_json(facts)).encode()).hexdigest()
+
+    def summary(self) -> str:
+        """The plan in plain text."""
+        return "\n".join(plan_lines(self))
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each departure: the smallest one seen, its unit, and the price of noise."""
+        rows = [
+            {
+                "smallest seen": test.smallest(self.level),
+                "unit": test.unit,
+                "noise adds": test.price_of_noise,
+                "refused": test.drowned,
+            }
+            for test in self.tests
+        ]
+        return pd.DataFrame(rows, index=[test.name for test in self.tests])
+
+    def __repr__(self) -> str:
+        return "CheckPlan\n  " + self.summary().replace("\n", "\n  ")
+
+    def _repr_html_(self) -> str:
+        first, *rest = plan_lines(self)
+        names = ", ".join(test.name for test in self.tests)
+        return html_card(f"Check plan: {names}", [("", first), *(("", line) for line in rest)])
+
+    def __reduce__(self) -> tuple:
+        # PyMC models hold local functions, which only cloudpickle can carry.
+        return unpickle, (pickle_state((type(self), self.__dict__)),)
+
+
+def plan_lines(plan: CheckPlan) -> Iterator[str]:
+    """The lines of `CheckPlan.summary`: what each departure needs to be seen, and the cost."""
+    for test in plan.tests:
+        if test.drowned:
+            ratio = test.noise_sd / np.sqrt(test.null.whole)
+            yield (
+                f"REFUSED: {test.name}: noise of {ratio:.2g} standard deviations of the statistic "
+                "would drown it; a larger epsilon or fewer departures at once help"
+            )
+            continue
+        seen = format_estimate(test.smallest(plan.level), 2)
+        yield (
+            f"{test.name}: sees {seen} with probability {POWER:g} ({test.unit}); noise adds "
+            f"{test.price_of_noise:.0%} to the standard deviation"
+        )
+    at = f"delta = {format_number(plan.delta, 6)}"
+    cost = format_number(plan.guarantee.epsilon(plan.delta), 6)
+    count = format_count(len(plan.tests), "departure")
+    yield f"one check of {count} for epsilon = {cost} of {format_number(plan.epsilon, 6)}, {at}"
+    if plan.summary_released.private:
+        whole = format_number(plan.total.epsilon(plan.delta), 4)
+        yield f"with the summary epsilon = {whole} in all, {at}"
+    else:
+        yield "NOT PRIVATE: the noise of the summary came from a known seed"
+    yield f"level {LEVEL:g}, two-sided{', all together (Holm)' if len(plan.tests) > 1 else ''}"
+
+
+def check_plan(
+    summary: Summary,
+    what: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    private: PrivateModel | None = None,
+    at: dict[str, float] | None = None,
+) -> CheckPlan:
+    """Plan a check of a summarized model against its records; reads no data.
+
+    Parameters
+    ----------
+    summary : Summary
+        By scores.
+    what : str, PrivateModel, pymc.Model, or a list of them
+        A named departure: ``"link"``, ``"dispersion"``, ``"tails"``, ``"skewness"``,
+        ``"quadratic(x)"``, ``"interaction(x, z)"``, ``"heteroscedasticity(x)"``; or an alternative
+        model that contains the fitted one at a value of one parameter more.
+    epsilon, delta : float
+        Budget of the check (epsilon in nats), divided equally among departures.
+    private : PrivateModel, optional
+        Needed after `load`: the model that was summarized, with the same records.
+    at : dict of str to float, optional
+        For alternative models: the value of the additional parameter at which the fitted model is
+        contained; default: 0.
+
+    Returns
+    -------
+    CheckPlan
+
+    Raises
+    ------
+    Unsupported
+        The departure means nothing for the model, the model contains it, or the summary is of
+        another kind.
+    Incompatible
+        The alternative does not contain the fitted model.
+    DomainError
+        No such departure or covariate, or impossible numbers.
+    """
+    _refuse_no_summary(summary)
+    declared, mechanism = summary.of_model(private)
+    refuse_other_summaries(mechanism)
+    requests = _requests(what)
+    mu = split_mu(largest_mu(epsilon, delta), (1.0,) * len(requests))
+    fit = fitted_summary(mechanism, summary.released)
+    directions = [_direction(one, declared, mechanism, fit, at) for one in requests]
+    _refuse_repeated(directions)
+    scale = NoiseScale(declared.neighbors, declared.records_per_unit)
+    tests = tuple(
+        planned_test(fit, direction, scale, part)
+        for direction, part in zip(directions, mu, strict=True)
+    )
+    return CheckPlan(summary, declared, mechanism, float(epsilon), float(delta), tests)
+
+
+def planned_test(
+    fit: FittedSummary, direction: Direction, scale: NoiseScale, mu: float
+) -> PlannedTest:
+    """The statistic of a departure at a budget of mu, with its null distribution."""
+
+    def noise_sd(bound: float) -> float:
+        return scale.sd(bound, False, mu, 1)
+
+    statistic = check_statistic(fit, direction, noise_sd)
+    values = statistic.at(fit.scored)
+    wanted = direction_at_nodes(fit, direction)
+    return PlannedTest(
+        statistic,
+        mu,
+        noise_sd(statistic.bound),
+        null_distribution(fit, values),
+        sensitivity(fit, values, wanted),
+    )
+
+
+def _direction(
+    request: Any,
+    private: PrivateModel,
+    mechanism: Any,
+    fit: FittedSummary,
+    at: dict[str, float] | None,
+) -> Direction:
+    """The score of a named departure or of an alternative model."""
+    density = mechanism.model.density
+    if is_model(request):
+        return alternative_direction(request, private, density, fit, at or {})
+    columns = CovariateColumns(private, density)
+    public = OutcomesAtRows(fit.scored.predictors, fit.rows, fit.scored.values)
+    return named_direction(request, density, columns, public)
+
+
+def _requests(what: Any) -> list[Any]:
+    found = list(what) if isinstance(what, list | tuple) else [what]
+    if not found or not all(isinstance(one, str) or is_model(one) for one in found):
+        raise DomainError(
+            "a check is of named departures or of alternative models; nothing was charged",
+            got=", ".join(type(one).__name__ for one in found) or "an empty list",
+            allowed="text such as 'link' or 'quadratic(x)', a model, or a list of them",
+        )
+    return found
+
+
+def _refuse_repeated(directions: list[Direction]) -> None:
+    names = [direction.name for direction in directions]
+    if len(set(names)) < len(names):
+        raise DomainError(
+            "each departure is checked once; nothing was charged",
+            got=", ".join(names),
+            do="leave out what is there twice",
+        )
+
+
+def _refuse_no_summary(summary: Any) -> None:
+    if not isinstance(summary, Summary):
+        raise DomainError(
+            "a check is of a model that was fitted to a summary; nothing was charged",
+            got=type(summary).__name__,
+            allowed="what pmp.summarize returns",
+            do="summary = pmp.summarize(plan, ledger=...); pmp.check_plan(summary, ...)",
+        )

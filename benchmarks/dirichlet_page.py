@@ -1,4 +1,4 @@
-"""The tables of docs/dirichlet.md from what `dirichlet_uci` and `classification` left.
+"""The tables of docs/dirichlet-experiments.md from what `dirichlet_uci` and `classification` left.
 
 ``python -m benchmarks.dirichlet_page [--out benchmarks/out]`` prints, as far as the CSVs are there:
 test log-likelihoods, what `auto` loses against the better of its two in hindsight, the peers' table

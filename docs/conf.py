@@ -1,16 +1,18 @@
-"""Build of the documentation: a few pages; the API page is made from the public names."""
+"""Build of the documentation; `api_page` fills the API page from the public names."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
+import re
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from types import ModuleType
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the gallery draws what benchmarks/ computes
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]  # the gallery draws what benchmarks/ computes
+
+import api_page  # noqa: E402
 
 # Importing the package imports PyMC; nothing here needs compiled code or a window.
 os.environ.setdefault("PYTENSOR_FLAGS", "mode=FAST_COMPILE")
@@ -35,7 +37,7 @@ exclude_patterns = ["_build"]
 html_title = f"{project} {version}"
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {"show_prev_next": False, "secondary_sidebar_items": ["page-toc"]}
-html_sidebars: dict[str, list[str]] = {"**": []}
+html_sidebars: dict[str, list[str]] = {page: [] for page in ("index", "tutorial")}
 html_show_sourcelink = False
 
 # scikit-learn adds methods of its own to every estimator; their words link to its glossary.
@@ -65,30 +67,8 @@ napoleon_use_ivar = True
 nitpicky = True
 nitpick_ignore_regex = [("py:class", ".*"), ("py:exc", "[A-Z][A-Za-z]*")]
 
-MARKER = "% public names of "
-
-
-def page_entries(module_name: str, documented: set[int]) -> str:
-    """List and document a module's public names, without those higher on the page."""
-    module = importlib.import_module(module_name)
-    entries = []
-    for name in getattr(module, "__all__", own_names(module)):
-        value = getattr(module, name)
-        if name.startswith("_") or inspect.ismodule(value) or id(value) in documented:
-            continue
-        documented.add(id(value))
-        entries.append((name, value))
-    if not entries:
-        return ""
-    names = "\n".join(f"   {module_name}.{name}" for name, _ in entries)
-    blocks = [f".. autosummary::\n   :nosignatures:\n\n{names}"]
-    blocks += [documented_block(module_name, name, value) for name, value in entries]
-    return "```{eval-rst}\n" + "\n\n".join(blocks) + "\n```\n"
-
-
-def own_names(module: ModuleType) -> list[str]:
-    """List what a module without `__all__` defines itself."""
-    return [n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
+THEOREM = re.compile(r"(?<![\w`<.])T(\d+[a-z]?)(?![\w`>])")
+LABELS = set(re.findall(r"^\(t(\w+)\)=$", Path(__file__).with_name("theory.md").read_text(), re.M))
 
 
 def documented_block(module_name: str, name: str, value: object) -> str:
@@ -105,14 +85,38 @@ def directive(value: object) -> str:
 
 
 def fill_in_names(app: object, docname: str, source: list[str]) -> None:
-    """Replace each line "% public names of MODULE" by that module's entries."""
-    documented: set[int] = set()
-    lines = source[0].splitlines()
-    for number, line in enumerate(lines):
-        if line.startswith(MARKER):
-            lines[number] = page_entries(line.removeprefix(MARKER).strip(), documented)
-    source[0] = "\n".join(lines)
+    """Document the names that the page asks for, each group at the end of its section."""
+    if docname != "api":
+        return
+    seen: set[int] = set()
+    lines, pending = [], ""
+    for line in [*source[0].splitlines(), "## "]:
+        if line.startswith("## "):
+            lines += [pending, ""]
+            pending = ""
+        if line.startswith(api_page.MARKER):
+            module_name, entries = api_page.asked_entries(line, seen)
+            blocks = [documented_block(module_name, name, value) for name, value in entries]
+            pending = "```{eval-rst}\n" + "\n\n".join(blocks) + "\n```"
+        lines.append(line)
+    source[0] = "\n".join(lines[:-1])
+
+
+def link_theorems(
+    app: object, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
+    """Make T7 in a docstring a link to the theorem."""
+
+    def link(found: re.Match[str]) -> str:
+        number, line = found[1], found.string
+        if number not in LABELS:
+            return found[0]
+        end = r"\ " if line[found.end() :].startswith("(") else ""  # T6(i): markup must end
+        return f":ref:`T{number} <t{number}>`{end}"
+
+    lines[:] = [line if ">>>" in line else THEOREM.sub(link, line) for line in lines]
 
 
 def setup(app: object) -> None:
     app.connect("source-read", fill_in_names)
+    app.connect("autodoc-process-docstring", link_theorems)

@@ -209,7 +209,7 @@ def plot_posteriors(posteriors: Mapping[str, Any], note: str = "") -> Figure:
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
         axes.locator_params(axis="x", nbins=4)
-    panels[0].set_ylim(0.7 - len(elements), 0.5)
+    panels[0].set_ylim(0.7 - len(elements), 0.7)
     panels[0].set_yticks([-float(row) for row in range(len(elements))], list(elements))
     if note:
         figure.suptitle(note, fontsize=10, color="#b3261e")

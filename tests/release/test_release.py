@@ -13,6 +13,7 @@ import xarray as xr
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models import compat
 from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.release import citations
 from pymc_private.release.allowed import ALLOWED_FACTS, check_facts
 from pymc_private.release.release import Release, load
 
@@ -385,6 +386,14 @@ def test_cite_gives_the_theorems_of_this_guarantee_once() -> None:
     assert text.count(entry) == 1
     assert "gopi2022private" not in text
     assert Release(draws(), Guarantee.pure(1), facts()).cite() == ""
+
+
+def test_the_bibliography_holds_what_is_cited_and_nothing_else() -> None:
+    cited = {key for keys in citations.KEYS_BY_THEOREM.values() for key in keys}
+    assert citations.bibliography().keys() == cited
+    for entry in citations.bibliography().values():
+        assert entry.count("{") == entry.count("}")
+        assert "year" in entry or "url" in entry
 
 
 def test_a_range_of_theorems_cites_those_between() -> None:

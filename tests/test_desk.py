@@ -200,12 +200,13 @@ def test_the_version_is_the_same_everywhere(root):
     assert pymc_private.__version__ == project["version"]
 
 
-def test_every_version_in_the_changelog_has_the_four_headings(root):
+def test_every_version_in_the_changelog_has_a_part_about_privacy(root):
     _, *sections = (root / "CHANGELOG.md").read_text().split("\n## ")
     assert sections
     for section in sections:
         headings = re.findall(r"^### (.+)$", section, re.MULTILINE)
-        assert headings == ["Added", "Changed", "Fixed", "Privacy"]
+        assert headings == [h for h in ("Added", "Changed", "Fixed", "Privacy") if h in headings]
+        assert headings[-1] == "Privacy"
 
 
 @pytest.mark.parametrize("marker", ["main job", "test command"])

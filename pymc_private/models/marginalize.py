@@ -110,6 +110,11 @@ def marginalize(model: Any, *names: str, points: int = 21) -> pm.Model:
     values = {rv: _value_of(copy, rv) for rv in outcomes}
     inputs = {rv: rv.type(name=rv.name) for rv in copy.free_RVs}
     logps = conditional_logp({**inputs, **values}, warn_rvs=False)
+    logps |= {
+        values[rv]: _categorical_logp(rv, values[rv], inputs)
+        for rv in outcomes
+        if distribution_class(rv) == "CategoricalRV"
+    }
     for rv in outcomes:
         _check_rows(logps[values[rv]], rv, inputs, latents, copy.eval_rv_shapes())
     each = [_sum_of_row(logps[values[rv]]) for rv in outcomes]
@@ -238,6 +243,16 @@ def _check_rows(
     own = np.arange(n).reshape(-1, *([1] * (found.ndim - 1)))
     if found.ndim < 1 or found.shape[0] != n or not np.all((found == NONE) | (found == own)):
         raise _rows_error(rv.name, f"a term of shape {found.shape}")
+
+
+def _categorical_logp(
+    rv: Variable, value: Variable, inputs: Mapping[Variable, Variable]
+) -> Variable:
+    """log p[value] as a sum over categories: taking entries does not vectorize over nodes."""
+    (shares,) = graph_replace(list(rv.owner.op.dist_params(rv.owner)), inputs, strict=False)
+    size = shares.type.shape[-1] if shares.type.shape[-1] is not None else shares.shape[-1]
+    chosen = pt.eq(value[..., None], pt.arange(size))
+    return pt.log(pt.switch(chosen, shares, 0.0).sum(axis=-1))
 
 
 def _rows_error(name: str, got: str) -> Unsupported:

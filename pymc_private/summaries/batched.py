@@ -25,6 +25,7 @@ from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import SpecifyShape
 from scipy import special
@@ -159,6 +160,11 @@ def _operation(node: Apply, derivatives: bool) -> Callable[..., Any]:
         return lambda x: [_log_sum_exp(x)]
     if isinstance(node.op, SpecifyShape | CheckAndRaise):  # written by rewrites
         return lambda *arrays: [arrays[0]]
+    if isinstance(node.op, Blockwise):
+        known = _stacked(node.op.core_op)
+        if known is not None:
+            return lambda *arrays: [known(*(np.asarray(array) for array in arrays))]
+        return lambda *arrays: evaluate_node(node, _same_batch(node.op, arrays))
     return lambda *arrays: evaluate_node(node, [np.asarray(array) for array in arrays])
 
 
@@ -201,6 +207,54 @@ def _log_sum_exp(x: np.ndarray) -> np.ndarray:
     top = np.max(x, axis=-1, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     return np.log(np.sum(np.exp(x - top), axis=-1)) + top[..., 0]
+
+
+def _stacked(op: Any) -> Callable[..., np.ndarray] | None:
+    """Linear algebra of stacks of small matrices, which NumPy broadcasts; NaN where it fails."""
+    name = type(op).__name__
+    if name == "Cholesky":
+        flip = (lambda x: x) if op.lower else (lambda x: np.swapaxes(x, -1, -2))
+        return lambda x: flip(_each_matrix(np.linalg.cholesky, x))
+    if name == "Dot":
+        return _matrix_products
+    if name == "SolveTriangular" and not op.unit_diagonal:
+        half = np.tril if op.lower else np.triu
+        if op.b_ndim == 2:
+            return lambda a, b: _each_matrix(np.linalg.solve, half(a), b)
+        return lambda a, b: _each_matrix(np.linalg.solve, half(a), b[..., None])[..., 0]
+    return None
+
+
+def _matrix_products(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """x @ y; of matrices (S, 1, m, r) and vectors (1, N, r, 1) as one product for all vectors."""
+    if x.ndim == y.ndim == 4 and x.shape[1] == y.shape[0] == y.shape[3] == 1:
+        return np.matmul(y[0, :, :, 0], np.swapaxes(x[:, 0], 1, 2))[..., None]
+    return np.matmul(x, y)
+
+
+def _same_batch(op: Blockwise, arrays: Sequence[Any]) -> list[np.ndarray]:
+    """Arrays with equal leading axes: an Op refuses lengths of 1 that its types do not tell."""
+    given = [np.asarray(array) for array in arrays]
+    cores = [np.ndim(x) - len(axes) for x, axes in zip(given, op.inputs_sig, strict=True)]
+    batch = np.broadcast_shapes(*(x.shape[:k] for x, k in zip(given, cores, strict=True)))
+    return [np.broadcast_to(x, (*batch, *x.shape[k:])) for x, k in zip(given, cores, strict=True)]
+
+
+def _each_matrix(function: Callable[..., np.ndarray], *stacks: np.ndarray) -> np.ndarray:
+    """A function of matrices on stacks of them; those at which it fails give NaN."""
+    try:
+        return function(*stacks)
+    except np.linalg.LinAlgError:
+        pass
+    batch = np.broadcast_shapes(*(stack.shape[:-2] for stack in stacks))
+    whole = [np.broadcast_to(stack, (*batch, *stack.shape[-2:])) for stack in stacks]
+    found = np.full(whole[-1].shape, np.nan)
+    for place in np.ndindex(*batch):
+        try:
+            found[place] = function(*(stack[place] for stack in whole))
+        except np.linalg.LinAlgError:
+            continue
+    return found
 
 
 def _log1mexp(x: np.ndarray) -> np.ndarray:

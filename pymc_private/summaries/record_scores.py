@@ -19,9 +19,9 @@ from functools import cached_property
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import vectorize_graph
-from pytensor.graph.traversal import io_toposort
+from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.tensor.blockwise import Blockwise
 
 from pymc_private.analysis.continuity import dependent_variables
@@ -45,6 +45,7 @@ from pymc_private.summaries.plain_record import (
     rebuild_by_leaves,
 )
 from pymc_private.summaries.record_density import gradients
+from pymc_private.summaries.selected_sums import with_selected_sums
 
 Entries = Mapping[str, np.ndarray]
 """Outcomes of records by name, records along the first axis."""
@@ -104,7 +105,8 @@ class WholeRecordDensity:
             value = rewritten(rebuild([self._natural_value], swaps))[0]
             self._value = merged([self._plain(value, set(self._values))])[0]
             self._upper, self._fresh, self._lower = self._cut(self._value, self._values)
-        self._shapes = self._shapes_of_upper()
+        shapes = self._shapes_at_a_point()
+        self._shapes = [shapes[v] for v in self._upper]
         self._moving = [k for k, v in enumerate(self._fresh) if v.type.dtype.startswith("float")]
 
     def _plain(self, value: Variable, parameters: set[Variable]) -> Variable:
@@ -120,15 +122,15 @@ class WholeRecordDensity:
         fresh = [v.type(name=f"upper_{k}") for k, v in enumerate(upper)]
         return upper, fresh, rebuild([value], dict(zip(upper, fresh, strict=True)))[0]
 
-    def _shapes_of_upper(self) -> list[tuple[int, ...]]:
-        """Shapes of the upper part, found at one point of the domain."""
+    def _shapes_at_a_point(self) -> dict[Variable, tuple[int, ...]]:
+        """Shapes of all variables of the log density, found at one point of the domain."""
         inputs = [*self._values, *self._rows, *self._data]
         point = [np.zeros(shape) for shape in self.parameters.value_shapes.values()]
         point += [rows[0] for rows in self.kind_rows.values()]
         point += [np.take(s.stand_in(1), 0, axis=s.axis) for s in self.outcomes]
         every = graph_variables(self._value, inputs)
-        found = dict(zip(every, NumpyProgram(inputs, every)(*point), strict=True))
-        return [np.shape(found[v]) for v in self._upper]
+        found = NumpyProgram(inputs, every)(*point)
+        return {v: np.shape(array) for v, array in zip(every, found, strict=True)}
 
     @cached_property
     def _upper_function(self) -> VectorizedFunction:
@@ -159,8 +161,24 @@ class WholeRecordDensity:
 
     @cached_property
     def _lower_function(self) -> VectorizedFunction:
+        """The log density on the upper part, for parameter vectors times made-up records."""
         leading = [(True, bool(self._rows))] * len(self._fresh) + [RECORD] * len(self._data)
-        return VectorizedFunction([*self._fresh, *self._data], [self._lower], leading)
+        lower = with_selected_sums(self._lower, self._data, self._lower_shapes().__getitem__)
+        return VectorizedFunction([*self._fresh, *self._data], [lower], leading)
+
+    def _lower_shapes(self) -> dict[Variable, tuple[int, ...]]:
+        """Shapes of the variables of the lower part."""
+        inputs = [*self._fresh, *self._data]
+        point = [
+            np.ones(shape, dtype=v.type.dtype)
+            for v, shape in zip(self._fresh, self._shapes, strict=True)
+        ]
+        point += [np.take(s.stand_in(1), 0, axis=s.axis) for s in self.outcomes]
+        every = graph_variables(self._lower, inputs)
+        found = NumpyProgram(inputs, every)(*point)
+        known = {v: np.shape(array) for v, array in zip(every, found, strict=True)}
+        constants = [v for v in ancestors([self._lower]) if isinstance(v, Constant)]
+        return known | {v: np.shape(v.data) for v in constants}
 
     def entries(self, records: Entries) -> list[np.ndarray]:
         """The outcomes of some records in the order of the density's inputs."""

@@ -71,9 +71,8 @@ def _lines(lines: list[str], seen: set[int]) -> Iterator[str]:
             yield ""
         after = line.startswith(MARKER)
         yield line
-        if after:
-            yield ""
-            yield from table(*asked_entries(line, seen))
+        if after and (rows := table(*asked_entries(line, seen))):
+            yield from ("", *rows)
 
 
 if __name__ == "__main__":

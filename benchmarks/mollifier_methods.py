@@ -176,7 +176,7 @@ def cells(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
         found = law.log_ratio(base.transport(middles))
         yield "plugin_hist_64", eps, scored(fine, found, (-eps / 2, eps / 2))
         for k in (4, 16):
-            hull = Hull.response_on_cells(base, along[k], eps)
+            hull = Hull.randomized_response_on_cells(base, along[k], eps)
             least = math.log(k / (k - 1 + math.exp(eps)))
             window = least, least + eps
             share = np.bincount(hull.cells.find(rows), minlength=k) / len(rows)

@@ -208,7 +208,7 @@ class Certificate:
         if self.pair is not None:
             lines.append(f"  the worst pair of posteriors: {self.pair.words(self.power)}")
         if self.lipschitz is not None:
-            lines.append(f"  over the prior: {self.lipschitz.words}")
+            lines.append(f"  over the prior: {self.lipschitz.description}")
         # Always: numbers written into a model look like those computed from data.
         lines += [f"  claimed: {claim}" for claim in (*self.claims, *ASSUMPTIONS)]
         return "\n".join(lines)

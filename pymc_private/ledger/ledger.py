@@ -183,6 +183,9 @@ class Ledger:
         """Status of each accounting method by name; one that proves the budget is enough (T23)."""
         return method_statuses(self._verified.read().totals, self._verified.header)
 
+    roads = methods
+    """The same, by the name that others may rely on."""
+
     @property
     def shares(self) -> dict[str, Fraction] | None:
         """Shares of delta by accounting method as they were stated; None if by the first charge."""

@@ -57,9 +57,9 @@ class Metric:
     Examples
     --------
     >>> import pymc_private as pmp
-    >>> pmp.Metric({"y": "absolute"}).words
+    >>> pmp.Metric({"y": "absolute"}).description
     "|y - y'|"
-    >>> pmp.Metric({"X": "l2", "y": "hamming"}, weights={"y": 3}).words
+    >>> pmp.Metric({"X": "l2", "y": "hamming"}, weights={"y": 3}).description
     "||X - X'||_2 + 3 [y differs]"
 
     Notes
@@ -107,7 +107,7 @@ class Metric:
         )
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The distance of two records as a formula."""
         return " + ".join(
             ("" if self.weight(name) == 1.0 else f"{self.weight(name):.12g} ")
@@ -118,7 +118,7 @@ class Metric:
     @property
     def relation(self) -> str:
         """The neighbor relation of data sets one unit apart."""
-        return distance_relation(1, self.words)
+        return distance_relation(1, self.description)
 
 
 def neighbor_relation(neighbors: Any) -> str:

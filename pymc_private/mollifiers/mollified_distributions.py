@@ -538,7 +538,7 @@ class Hull:
         self.cells: EqualMassCells | None = None
 
     @classmethod
-    def response(cls, categories: int, epsilon: float) -> Hull:
+    def randomized_response(cls, categories: int, epsilon: float) -> Hull:
         """Give the hull of k-ary randomized response: each row favors one category by e^epsilon."""
         k = check_count(categories, "the number of categories")
         odds = math.exp(check_width(epsilon) - 2.0 * rounding_margin(epsilon, k))
@@ -546,7 +546,7 @@ class Hull:
         return cls(distributions)
 
     @classmethod
-    def response_on_cells(cls, reference: Any, along: int, epsilon: float) -> Hull:
+    def randomized_response_on_cells(cls, reference: Any, along: int, epsilon: float) -> Hull:
         """Give it on cells of equal reference mass, `along` each axis; draws are continuous.
 
         Parameters
@@ -563,7 +563,9 @@ class Hull:
                 got=base.text,
                 allowed="a SciPy distribution, a list of independent ones, or a Box",
             )
-        hull = cls.response(check_count(along, "cells along each axis") ** base.dimension, epsilon)
+        hull = cls.randomized_response(
+            check_count(along, "cells along each axis") ** base.dimension, epsilon
+        )
         hull.cells = EqualMassCells(base, along)
         return hull
 

@@ -21,7 +21,7 @@ from pymc_private.privacy.rounding import arb_lower, real
 from pymc_private.privacy.validation import check_count
 
 
-def from_event(event: Any, **words: Any) -> Guarantee:
+def from_event(event: Any, **options: Any) -> Guarantee:
     """Guarantee of an event of dp-accounting.
 
     Parameters
@@ -29,7 +29,7 @@ def from_event(event: Any, **words: Any) -> Guarantee:
     event : dp_accounting.DpEvent
         Gaussian, Laplace, randomized response, zCDP, composed, self-composed, no-op or
         non-private.
-    **words
+    **options
         ``neighbors=``, ``theorem=`` and ``assumptions=`` of the guarantee. Under substitution the
         sensitivity of Gaussian and Laplace events is two.
 
@@ -44,27 +44,27 @@ def from_event(event: Any, **words: Any) -> Guarantee:
     """
     kind = type(event).__name__
     sensitivity = (
-        2 if check_record_neighbors(words.get("neighbors", SUBSTITUTE)) == SUBSTITUTE else 1
+        2 if check_record_neighbors(options.get("neighbors", SUBSTITUTE)) == SUBSTITUTE else 1
     )
     if kind == "SelfComposedDpEvent":
-        return check_count(event.count, "the count") * from_event(event.event, **words)
+        return check_count(event.count, "the count") * from_event(event.event, **options)
     if kind == "ComposedDpEvent":
-        parts = [from_event(part, **words) for part in event.events]
-        return sum(parts, Guarantee((), **words))
+        parts = [from_event(part, **options) for part in event.events]
+        return sum(parts, Guarantee((), **options))
     if kind == "GaussianDpEvent" and event.noise_multiplier > 0:
-        return Guarantee.gaussian_of(sensitivity, event.noise_multiplier, **words)
+        return Guarantee.gaussian_of(sensitivity, event.noise_multiplier, **options)
     if kind == "LaplaceDpEvent" and event.noise_multiplier > 0:
-        return Guarantee.laplace_of(sensitivity, event.noise_multiplier, **words)
+        return Guarantee.laplace_of(sensitivity, event.noise_multiplier, **options)
     if kind == "RandomizedResponseDpEvent" and 0 < event.noise_parameter <= 1:
         levels = check_count(event.num_buckets, "the number of buckets")
         truth = 1 - Fraction(event.noise_parameter) * (1 - Fraction(1, levels))
-        return Guarantee.randomized_response_of(truth, levels, **words)
+        return Guarantee.randomized_response_of(truth, levels, **options)
     if kind == "ZCDpEvent" and event.xi == 0:
-        return Guarantee.zcdp_of(event.rho, **words)
+        return Guarantee.zcdp_of(event.rho, **options)
     if kind == "NoOpDpEvent":
-        return Guarantee((), **words)
+        return Guarantee((), **options)
     if kind in ("NonPrivateDpEvent", "GaussianDpEvent", "LaplaceDpEvent"):
-        return Guarantee.none("a mechanism without noise", **words)
+        return Guarantee.none("a mechanism without noise", **options)
     raise Unsupported(
         "this event has no promise here",
         got=repr(event)[:200],

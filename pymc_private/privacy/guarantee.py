@@ -112,72 +112,77 @@ class Guarantee:
 
     # ---- stated guarantees ------------------------------------------------------------------
     @classmethod
-    def pure(cls, epsilon: float, **words: Any) -> Guarantee:
+    def pure(cls, epsilon: float, **options: Any) -> Guarantee:
         """Pure epsilon-differential privacy (nats)."""
         return cls._of(
-            PrivacyEvent("pure", exact_stated(_parse_exact(epsilon, "epsilon"), "epsilon")), **words
+            PrivacyEvent("pure", exact_stated(_parse_exact(epsilon, "epsilon"), "epsilon")),
+            **options,
         )
 
     @classmethod
-    def approximate(cls, epsilon: float, delta: float, **words: Any) -> Guarantee:
+    def approximate(cls, epsilon: float, delta: float, **options: Any) -> Guarantee:
         """(epsilon, delta)-differential privacy."""
         epsilon, delta = _parse_exact(epsilon, "epsilon"), _parse_exact(delta, "delta")
         kind = "approximate" if check_delta(delta) > 0.0 else "pure"
         return cls._of(
             PrivacyEvent(kind, exact_stated(epsilon, "epsilon"), exact_stated(delta, "delta")),
-            **words,
+            **options,
         )
 
     @classmethod
-    def zcdp_of(cls, rho: float, **words: Any) -> Guarantee:
+    def zcdp_of(cls, rho: float, **options: Any) -> Guarantee:
         """Rho-zero-concentrated differential privacy (Bun and Steinke 2016)."""
-        return cls._of(PrivacyEvent("zcdp", _parse_up(rho, "rho")), **words)
+        return cls._of(PrivacyEvent("zcdp", _parse_up(rho, "rho")), **options)
 
     @classmethod
-    def gdp_of(cls, mu: float, **words: Any) -> Guarantee:
+    def gdp_of(cls, mu: float, **options: Any) -> Guarantee:
         """Mu-Gaussian differential privacy (Dong, Roth and Su 2022)."""
-        return cls._of(PrivacyEvent("gdp", _parse_up(mu, "mu")), **words)
+        return cls._of(PrivacyEvent("gdp", _parse_up(mu, "mu")), **options)
 
     @classmethod
-    def rdp_of(cls, order: float, rdp: float, **words: Any) -> Guarantee:
+    def rdp_of(cls, order: float, rdp: float, **options: Any) -> Guarantee:
         """Renyi divergence of at most `rdp` nats at one order > 1 (Mironov 2017)."""
         order, rdp = _parse_exact(order, "order"), _parse_exact(rdp, "the divergence")
         check_renyi_order(order)  # what holds at an order holds below it
-        return cls._of(PrivacyEvent("rdp", double_up(rdp, "the divergence"), shape=order), **words)
+        return cls._of(
+            PrivacyEvent("rdp", double_up(rdp, "the divergence"), shape=order), **options
+        )
 
     @classmethod
-    def none(cls, reason: str, **words: Any) -> Guarantee:
+    def none(cls, reason: str, **options: Any) -> Guarantee:
         """No guarantee at all, and the reason: every epsilon is infinite."""
-        return cls._of(PrivacyEvent("none", math.inf), **({"assumptions": (reason,)} | words))
+        return cls._of(PrivacyEvent("none", math.inf), **({"assumptions": (reason,)} | options))
 
     # ---- mechanisms of this package ---------------------------------------------------------
     @classmethod
-    def bounded_range_of(cls, R: float, draws: int = 1, **words: Any) -> Guarantee:
+    def bounded_range_of(cls, R: float, draws: int = 1, **options: Any) -> Guarantee:
         """`draws` exact draws from one posterior whose record range is R nats (T1-T3).
 
         The number of draws is fixed in advance. Accounting: pure N R, zCDP N min(R^2/8, tight), and
         the exact curve of T3.
         """
-        return cls._of(PrivacyEvent("bounded_range", _parse_up(R, "R"), 0.0, draws), **words)
+        return cls._of(PrivacyEvent("bounded_range", _parse_up(R, "R"), 0.0, draws), **options)
 
     @classmethod
-    def posterior_of(cls, R: float, mu: float, draws: int = 1, **words: Any) -> Guarantee:
+    def posterior_of(cls, R: float, mu: float, draws: int = 1, **options: Any) -> Guarantee:
         """`draws` exact draws of which a range R (T1), a mu (T7), or both are proved.
 
         What is not proved is infinite. Accounting: as in `bounded_range_of`, and sqrt(N) mu-GDP.
         """
         R, mu = _parse_exact(R, "R"), _parse_exact(mu, "mu")
         if math.isinf(mu):
-            return cls.bounded_range_of(R, draws, **words)
+            return cls.bounded_range_of(R, draws, **options)
         up = double_up(mu, "mu")
         if math.isinf(R):
-            return cls._of(PrivacyEvent("gdp", up, 0.0, draws), **words)
-        return cls._of(PrivacyEvent("bounded_range", double_up(R, "R"), 0.0, draws, mu=up), **words)
+            return cls._of(PrivacyEvent("gdp", up, 0.0, draws), **options)
+        return cls._of(
+            PrivacyEvent("bounded_range", double_up(R, "R"), 0.0, draws, mu=up), **options
+        )
 
     @classmethod
     def dirichlet_of(
         cls, r: float | Fraction, alpha: float | Fraction, tables: int = 1, draws: int = 1, *,
-        beta: float | Fraction | None = None, **words: Any,
+        beta: float | Fraction | None = None, **options: Any,
     ) -> Guarantee:  # fmt: skip
         """Draws from Dir(r f + alpha) of `tables` families of tables (T9-T11).
 
@@ -192,18 +197,18 @@ class Guarantee:
         count = check_count(tables, "the number of tables") * check_count(
             draws, "the number of draws"
         )
-        added = check_record_neighbors(words.get("neighbors", SUBSTITUTE)) == ADD_REMOVE
+        added = check_record_neighbors(options.get("neighbors", SUBSTITUTE)) == ADD_REMOVE
         r, alpha = _parse_exact(r, "r"), _parse_exact(alpha, "alpha")
         beta = None if beta is None else _parse_exact(beta, "beta")
         check_positive(r=r, alpha=alpha)
         other = 0.0 if added or tables != 1 or beta is None else double_down(beta)
         kind = "gamma_pair" if added else "beta_pair"
         pair = PrivacyEvent(kind, double_up(r, "r"), 0.0, count, double_down(alpha), other)
-        return cls._of(pair, **words)
+        return cls._of(pair, **options)
 
     @classmethod
     def gamma_of(
-        cls, r: float | Fraction, alpha: float | Fraction, draws: int = 1, **words: Any
+        cls, r: float | Fraction, alpha: float | Fraction, draws: int = 1, **options: Any
     ) -> Guarantee:
         """Draws from one Gamma posterior whose shape a record moves by at most r (T13).
 
@@ -212,15 +217,16 @@ class Guarantee:
         common; other releases may have the other: `+`, `*` and `jointly` allow for it. There is no
         pure epsilon.
         """
-        check_record_neighbors(words.get("neighbors", SUBSTITUTE))
+        check_record_neighbors(options.get("neighbors", SUBSTITUTE))
         r, alpha = _parse_exact(r, "r"), _parse_exact(alpha, "alpha")
         return cls._of(
-            PrivacyEvent("gamma_shift", double_up(r, "r"), 0.0, draws, double_down(alpha)), **words
+            PrivacyEvent("gamma_shift", double_up(r, "r"), 0.0, draws, double_down(alpha)),
+            **options,
         )
 
     @classmethod
     def mollifier_of(
-        cls, epsilon: float, draws: int = 1, *, top: float | None = None, **words: Any
+        cls, epsilon: float, draws: int = 1, *, top: float | None = None, **options: Any
     ) -> Guarantee:
         """Draws from a distribution within e^(+-epsilon/2) of a public one (T15b).
 
@@ -229,39 +235,39 @@ class Guarantee:
         """
         width = _parse_up(epsilon, "epsilon")
         if top is None:
-            return cls._of(PrivacyEvent("mollifier", width, 0.0, draws), **words)
-        return cls._of(PrivacyEvent("window", width, 0.0, draws, top), **words)
+            return cls._of(PrivacyEvent("mollifier", width, 0.0, draws), **options)
+        return cls._of(PrivacyEvent("window", width, 0.0, draws, top), **options)
 
     # ---- mechanisms of others ---------------------------------------------------------------
     @classmethod
-    def laplace_of(cls, sensitivity: float, scale: float, **words: Any) -> Guarantee:
+    def laplace_of(cls, sensitivity: float, scale: float, **options: Any) -> Guarantee:
         """(Discrete) Laplace noise: epsilon = sensitivity / scale, l1 (Dwork et al. 2006)."""
-        return cls._of(PrivacyEvent("pure", _exact_ratio(sensitivity, scale)), **words)
+        return cls._of(PrivacyEvent("pure", _exact_ratio(sensitivity, scale)), **options)
 
     @classmethod
-    def gaussian_of(cls, sensitivity: float, sd: float, **words: Any) -> Guarantee:
+    def gaussian_of(cls, sensitivity: float, sd: float, **options: Any) -> Guarantee:
         """Gaussian noise: (sensitivity / sd)-GDP, l2 (Dong, Roth and Su 2022)."""
-        return cls._of(PrivacyEvent("gdp", _exact_ratio(sensitivity, sd)), **words)
+        return cls._of(PrivacyEvent("gdp", _exact_ratio(sensitivity, sd)), **options)
 
     @classmethod
-    def discrete_gaussian_of(cls, sensitivity: float, sigma: float, **words: Any) -> Guarantee:
+    def discrete_gaussian_of(cls, sensitivity: float, sigma: float, **options: Any) -> Guarantee:
         """Discrete Gaussian noise: zCDP of rho = sensitivity^2 / (2 sigma^2), l2.
 
         Canonne, Kamath and Steinke (2020), Theorem 4.
         """
-        return cls._of(PrivacyEvent("zcdp", _exact_ratio(sensitivity, sigma) ** 2 / 2), **words)
+        return cls._of(PrivacyEvent("zcdp", _exact_ratio(sensitivity, sigma) ** 2 / 2), **options)
 
     @classmethod
-    def exponential_mechanism_of(cls, epsilon: float, **words: Any) -> Guarantee:
+    def exponential_mechanism_of(cls, epsilon: float, **options: Any) -> Guarantee:
         """Exponential mechanism exp(epsilon u / (2 sensitivity)), of range epsilon.
 
         Durfee and Rogers (2019).
         """
-        return cls._of(PrivacyEvent("bounded_range", _parse_up(epsilon, "epsilon")), **words)
+        return cls._of(PrivacyEvent("bounded_range", _parse_up(epsilon, "epsilon")), **options)
 
     @classmethod
     def randomized_response_of(
-        cls, truth: float | Fraction, levels: int = 2, **words: Any
+        cls, truth: float | Fraction, levels: int = 2, **options: Any
     ) -> Guarantee:
         """Randomized response: the true level with probability `truth`, else uniformly another."""
         k = check_count(levels, "the number of levels")
@@ -274,11 +280,11 @@ class Guarantee:
                 allowed="1/levels <= truth < 1",
             )
         odds = exact_fraction(truth) * (k - 1) / (1 - exact_fraction(truth))
-        return cls._of(PrivacyEvent("pure", arb_upper(lambda: abs(real(odds).log()))), **words)
+        return cls._of(PrivacyEvent("pure", arb_upper(lambda: abs(real(odds).log()))), **options)
 
     @classmethod
     def noisy_counts_of(
-        cls, tables: int, noise: float, distribution: str = "discrete_gaussian", **words: Any
+        cls, tables: int, noise: float, distribution: str = "discrete_gaussian", **options: Any
     ) -> Guarantee:
         """All counts of some tables with independent noise in every cell (T26).
 
@@ -293,24 +299,26 @@ class Guarantee:
             Standard deviation, or scale of the (discrete) Laplace distribution.
         distribution : {"discrete_gaussian", "gaussian", "laplace"}
         """
-        each = 1 if check_record_neighbors(words.get("neighbors", SUBSTITUTE)) == ADD_REMOVE else 2
+        each = (
+            1 if check_record_neighbors(options.get("neighbors", SUBSTITUTE)) == ADD_REMOVE else 2
+        )
         cells = each * check_count(tables, "the number of tables")
         if distribution == "laplace":
-            return cls.laplace_of(cells, noise, **words)
+            return cls.laplace_of(cells, noise, **options)
         ratio = _exact_ratio(1, noise) ** 2
         if distribution == "gaussian":
-            return cls._of(PrivacyEvent("gdp", root_up(cells * ratio)), **words)
+            return cls._of(PrivacyEvent("gdp", root_up(cells * ratio)), **options)
         if distribution == "discrete_gaussian":
             cell = PrivacyEvent("discrete_gaussian", root_up(ratio), count=cells)
-            return cls._of(cell, **words)
+            return cls._of(cell, **options)
         raise DomainError(
             "distribution=", got=repr(distribution), allowed="discrete_gaussian, gaussian, laplace"
         )
 
     @classmethod
-    def _of(cls, *events: PrivacyEvent, **words: Any) -> Guarantee:
-        """Guarantee of events; words are neighbors=, theorem= and assumptions=."""
-        return cls(events, **words)
+    def _of(cls, *events: PrivacyEvent, **options: Any) -> Guarantee:
+        """Guarantee of events; options are neighbors=, theorem= and assumptions=."""
+        return cls(events, **options)
 
     # ---- epsilon, delta and divergences -----------------------------------------------------
     @property

@@ -205,7 +205,7 @@ def test_a_metric_that_does_not_fit_is_refused(kind, metric, match):
         lambda: Metric({"y": "l3"}),
         lambda: Metric({"y": "l1"}, {"y": 0.0}),
         lambda: Metric({"y": "l1"}, {"x": 1.0}),
-        lambda: Metric({"y": lambda y: pt.stack([y, y])}).words,
+        lambda: Metric({"y": lambda y: pt.stack([y, y])}).description,
     ],
 )
 def test_an_impossible_metric_is_refused(make):

@@ -27,8 +27,8 @@ def test_any_two_mixtures_differ_by_at_most_its_epsilon():
 
 
 def test_the_hull_of_randomized_response_costs_its_epsilon():
-    assert Hull.response(7, 1.5).epsilon == pytest.approx(1.5, abs=1e-9)
-    assert Hull.response(7, 1.5).epsilon <= 1.5
+    assert Hull.randomized_response(7, 1.5).epsilon == pytest.approx(1.5, abs=1e-9)
+    assert Hull.randomized_response(7, 1.5).epsilon <= 1.5
 
 
 def test_the_projection_has_the_least_divergence():
@@ -57,7 +57,7 @@ def test_a_hull_too_wide_is_refused_and_shrinks_to_what_is_asked():
 
 def test_response_on_cells_draws_the_reference_inside_them():
     base = QuantileReference([stats.norm()])
-    hull = Hull.response_on_cells(base, 4, 1.0)
+    hull = Hull.randomized_response_on_cells(base, 4, 1.0)
     rows = np.random.default_rng(3).normal(2.0, 0.1, size=(100, 1))
     law = mollify(rows, hull, 1.0)
     top = math.exp(1.0) * 4 / (3 + math.exp(1.0))
@@ -68,7 +68,7 @@ def test_response_on_cells_draws_the_reference_inside_them():
 
 @pytest.mark.parametrize("given", [stats.norm(), [stats.norm()], Box(-3, 3)])
 def test_cells_are_those_of_any_reference_with_quantiles(given):
-    hull = Hull.response_on_cells(given, 4, 1.0)
+    hull = Hull.randomized_response_on_cells(given, 4, 1.0)
     assert repr(hull).startswith("Hull of 4 distributions on 4 cells of ")
     rows = np.random.default_rng(3).normal(2.0, 0.1, size=(100, 1))
     assert mollify(rows, hull, 1.0).log_ratio([2.0])[0] > 0.6
@@ -76,7 +76,7 @@ def test_cells_are_those_of_any_reference_with_quantiles(given):
 
 def test_what_is_no_hull_is_refused_by_name():
     with pytest.raises(DomainError, match="known quantiles"):
-        Hull.response_on_cells(stats.gaussian_kde([0.0, 1.0, 3.0]), 4, 1.0)
+        Hull.randomized_response_on_cells(stats.gaussian_kde([0.0, 1.0, 3.0]), 4, 1.0)
     with pytest.raises(DomainError, match="on the same categories"):
         Hull([stats.norm(), stats.norm(1)])
     with pytest.raises(DomainError, match="on the same categories"):

@@ -79,7 +79,7 @@ def test_windows_that_promise_too_much_are_refused():
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_other_windows_and_hulls_meet_a_total_as_well(delta):
     """Each by a calibration of its own: that of symmetric clips is neither's."""
-    hull, total = Hull.response(4, 0.01), (1.0, delta, 20)
+    hull, total = Hull.randomized_response(4, 0.01), (1.0, delta, 20)
     narrow = mollify(ROWS, stats.norm(), total=total, window=0.05)
     assert 0.999 <= narrow.guarantee(20).epsilon(delta) <= 1.0
     assert narrow.epsilon >= mollify(ROWS, stats.norm(), total=total, kind="clip").epsilon

@@ -77,7 +77,7 @@ class LipschitzTail:
         return bool(self.lemma)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The exponential bound of the tail."""
         L0, c = format_number(self.L0, 5), format_number(self.c, 5, up=False)
         proved = f"proved by {self.lemma}" if self.is_proved else "fitted, a diagnostic"
@@ -168,7 +168,7 @@ class LipschitzTail:
         if self.is_proved:
             lines += [
                 f"  ell(theta) is {self.formula}; {self.lemma}, corrected",
-                f"  {self.words}",
+                f"  {self.description}",
             ]
         elif len(self.values):
             median = format_number(float(np.median(self.values)), 4)
@@ -176,7 +176,7 @@ class LipschitzTail:
             lines += [
                 f"  median {median}, largest {most} nats in "
                 f"{format_count(len(self.values), 'prior draw')}",
-                f"  {self.words}; it holds up to the largest draw with probability "
+                f"  {self.description}; it holds up to the largest draw with probability "
                 f"{1.0 - self.beta:g}",
                 "  a diagnostic, not a privacy claim: pmp.trim(private, lipschitz=L) makes one",
             ]

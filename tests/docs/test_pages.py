@@ -20,6 +20,8 @@ PAGES = ("index", "tutorial", "how-to", "how-to-models", "how-to-settings", "how
 """Pages whose blocks run from top to bottom without anything else."""
 SHORT = {"draws": 60, "tune": 60, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False}
 """MCMC of these tests: that the code runs is tested, not that chains converge."""
+FIXED = ("INFORMATIVE", "one noisy summary", "privacy proved", "expected to learn", "not by ")
+"""Beginnings of printed lines that depend on no random number: a page must print them as they are."""
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -31,7 +33,9 @@ def blocks(page: Path) -> list[tuple[int, str]]:
 
 @pytest.mark.audit
 @pytest.mark.parametrize("name", PAGES)
-def test_the_code_of_a_page_runs(name, root, tmp_path, monkeypatch):
+def test_the_code_of_a_page_runs_and_prints_what_stands_there(
+    name, root, tmp_path, monkeypatch, capsys
+):
     pytest.importorskip("statsmodels")
     monkeypatch.chdir(tmp_path)
     sample = pm.sample
@@ -41,6 +45,9 @@ def test_the_code_of_a_page_runs(name, root, tmp_path, monkeypatch):
         warnings.simplefilter("ignore")  # short chains are warned of; a page may show a warning
         for line, text in blocks(page := root / "docs" / f"{name}.md"):
             exec(compile("\n" * (line - 1) + text, str(page), "exec"), names)
+    printed = capsys.readouterr().out
+    shown = [line for line in page.read_text().splitlines() if line.startswith(FIXED)]
+    assert [line for line in shown if line not in printed] == []
 
 
 def used_of_the_package(text: str) -> Iterator[tuple[int, str, object, list[str]]]:

@@ -21,7 +21,7 @@ PAGES = ("index", "tutorial", "how-to", "how-to-models", "how-to-settings", "how
 SHORT = {"draws": 60, "tune": 60, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False}
 """MCMC of these tests: that the code runs is tested, not that chains converge."""
 FIXED = ("INFORMATIVE", "one noisy summary", "privacy proved", "expected to learn", "not by ")
-"""Beginnings of printed lines that depend on no random number: a page must print them as they are."""
+"""Beginnings of printed lines without random numbers: a page must print them as they are."""
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -14,7 +14,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,7 @@ def coin(rng: Random) -> Built:
 
 
 @ordinary
-def A_B_test(rng: Random) -> Built:
+def a_b_test(rng: Random) -> Built:
     arm = rng.integers(0, 2, 2000)
     with people(2000) as model:
         group = pm.Data("arm", arm, dims="person")
@@ -103,7 +102,7 @@ def logistic_regression(rng: Random) -> Built:
 
 
 @ordinary
-def Poisson_rate(rng: Random) -> Built:
+def poisson_rate(rng: Random) -> Built:
     with people(500) as model:
         rate = pm.Gamma("rate", 3, 1)
         pm.Poisson("y", rate, observed=rng.poisson(2.5, 500), dims="person")
@@ -111,7 +110,7 @@ def Poisson_rate(rng: Random) -> Built:
 
 
 @ordinary
-def Poisson_with_offset(rng: Random) -> Built:
+def poisson_with_offset(rng: Random) -> Built:
     x, exposure = rng.uniform(-1, 1, 800), rng.uniform(0.2, 3, 800)
     y = rng.poisson(exposure * np.exp(0.4 + 0.5 * x))
     with people(800) as model:
@@ -136,7 +135,7 @@ def negative_binomial(rng: Random) -> Built:
 
 
 @ordinary
-def zero_inflated_Poisson(rng: Random) -> Built:
+def zero_inflated_poisson(rng: Random) -> Built:
     y = rng.binomial(1, 0.7, 600) * rng.poisson(3, 600)
     with people(600) as model:
         psi, mu = pm.Beta("psi", 2, 2), pm.Gamma("mu", 3, 1)
@@ -145,7 +144,7 @@ def zero_inflated_Poisson(rng: Random) -> Built:
 
 
 @ordinary
-def Student_t_regression(rng: Random) -> Built:
+def student_t_regression(rng: Random) -> Built:
     x = rng.uniform(-1, 1, 500)
     y = 0.3 + 0.8 * x + 0.6 * rng.standard_t(4, 500)
     with people(500) as model:
@@ -156,7 +155,7 @@ def Student_t_regression(rng: Random) -> Built:
 
 
 @ordinary
-def Gamma_durations(rng: Random) -> Built:
+def gamma_durations(rng: Random) -> Built:
     with people(500) as model:
         shape, mean = pm.Gamma("shape", 4, 2), pm.Gamma("mean", 4, 2)
         y = rng.gamma(2, 0.75, 500)
@@ -165,7 +164,7 @@ def Gamma_durations(rng: Random) -> Built:
 
 
 @ordinary
-def Weibull_with_censoring(rng: Random) -> Built:
+def weibull_with_censoring(rng: Random) -> Built:
     time = 1.5 * rng.weibull(1.4, 400)
     event, time = (time < 2).astype(int), np.minimum(time, 2)
     with people(400) as model:
@@ -187,7 +186,7 @@ def log_normal_income(rng: Random) -> Built:
 
 
 @ordinary
-def Beta_shares(rng: Random) -> Built:
+def beta_shares(rng: Random) -> Built:
     with people(400) as model:
         mu, nu = pm.Beta("mu", 2, 2), pm.Gamma("nu", 4, 0.4)
         pm.Beta("y", mu * nu, (1 - mu) * nu, observed=rng.beta(3, 7, 400), dims="person")
@@ -267,7 +266,7 @@ def correlated_pairs(rng: Random) -> Built:
 
 
 @ordinary
-def AR_1_of_persons(rng: Random) -> Built:
+def ar_1_of_persons(rng: Random) -> Built:
     y = np.zeros((200, 6))
     y[:, 0] = rng.normal(size=200)
     for t in range(1, 6):
@@ -287,3 +286,62 @@ def absolute_loss(rng: Random) -> Built:
         data = pm.Data("y", y, dims="person")
         pm.Potential("loss", -abs(data - pm.Normal("mu", 0, 2)), dims="person")
     return with_domain(model, y=(-6, 6))
+
+
+TUNE, STEPS = 500, 500
+
+
+def moments(model: pm.Model, names: list[str], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior means and standard deviations of all parameters, by a short run of NUTS."""
+    with model:
+        chain = pm.sample(STEPS, tune=TUNE, chains=1, cores=1, progressbar=False,
+                          random_seed=seed, compute_convergence_checks=False)  # fmt: skip
+    return flat_moments(chain.posterior, names)
+
+
+def flat_moments(posterior: Any, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations over draws, parameters in one vector."""
+    draws = [posterior[k].values.reshape(posterior[k].sizes["draw"], -1) for k in names]
+    table = np.concatenate(draws, axis=1)
+    return table.mean(axis=0), table.std(axis=0, ddof=1) if len(table) > 1 else np.nan
+
+
+def row(name: str) -> str:
+    """The line of one model."""
+    model, declared = MODELS[name](np.random.default_rng(1))
+    private = pmp.privatize(model, **declared)
+    names = [rv.name for rv in private.base.free_RVs]
+    start = time.process_time()
+    plan = pmp.calibrate(private, release="auto", **BUDGET)
+    seconds = time.process_time() - start
+    is_summary = isinstance(plan, pmp.SummaryPlan)
+    if is_summary:
+        chosen = f"summary ({plan.method})"
+        found = moments(pmp.summarize(plan, random_seed=1).model(), names, 2)
+    else:
+        chosen = f"{plan.draws} draw{'s' * (plan.draws > 1)}{', clip' * plan.chosen.clipped}"
+        release = pmp.sample(plan, random_seed=1, progressbar=False, accept_prior=True)
+        found = flat_moments(release.posterior, names)
+    exact = moments(private.model, names, 3)
+    error = float(np.sqrt(np.mean(((found[0] - exact[0]) / exact[1]) ** 2)))
+    width = float(np.exp(np.mean(np.log(found[1] / exact[1]))))
+    return (
+        f"{name:24s} {chosen:18s} {plan.information:7.3f} {plan.verdict or '-':12s} "
+        f"{error:6.2f} {width:6.2f} {seconds:7.1f}"
+    )
+
+
+def main(names: list[str]) -> None:
+    warnings.simplefilter("ignore")
+    print(f"{'model':24s} {'release':18s} {'removed':>7s} {'verdict':12s} {'error':>6s} "
+          f"{'width':>6s} {'seconds':>7s}")  # fmt: skip
+    for name in names or MODELS:
+        try:
+            line = row(name)
+        except pmp.errors.PymcPrivateError as refused:
+            line = f"{name:24s} refused: {refused.problem}"
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

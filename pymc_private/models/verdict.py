@@ -25,6 +25,8 @@ from pymc_private.models.private_model import PrivateModel
 
 INFORMATIVE_SHARE, WEAK_SHARE = 0.75, 0.2
 """Shares of the prior variance from which a plan is informative, or at least weak."""
+VERDICTS = ("prior", "weak", "informative")
+"""From worst to best."""
 FEWEST_PRIOR_DRAWS = 500
 """Prior draws in the region from which its quantiles are told."""
 MOST_ELEMENTS = 1000
@@ -62,6 +64,23 @@ def verdict_of(share: float) -> str:
     if share >= INFORMATIVE_SHARE:
         return "informative"
     return "weak" if share >= WEAK_SHARE else "prior"
+
+
+def variance_removed_by_draws(share: float, draws: int) -> float:
+    """Share of the prior variance that N draws let their reader remove (Gaussian approximation).
+
+    The posterior removes the share s of the prior variance 1: its mean m varies by s around the
+    prior mean, and N draws of variance 1 - s tell m with an error of (1 - s) / N. The best linear
+    guess of the parameter from them removes s^2 / (s + (1 - s) / N).
+
+    Parameters
+    ----------
+    share : float
+        Of the prior variance, removed by the posterior that is drawn from.
+    draws : int
+        Number N of draws, at least 1.
+    """
+    return share**2 / (share + (1.0 - share) / draws) if share > 0.0 else 0.0
 
 
 def share_text(share: float) -> str:

@@ -21,7 +21,6 @@ from pymc_private.analysis.traversal import without_tracebacks
 from pymc_private.certificates.certificate import Certificate
 from pymc_private.certificates.certify import certify
 from pymc_private.errors import (
-    BudgetExceeded,
     DomainError,
     PrivacyWarning,
     Unsupported,
@@ -34,7 +33,7 @@ from pymc_private.posterior.frontier import CalibrationRequest, shares_of_clips,
 from pymc_private.posterior.plan import FrontierRow, Plan
 from pymc_private.posterior.weigh import DRAWS, check_release_kind, plan_release
 from pymc_private.privacy.neighbors import ADD_REMOVE
-from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import is_number
 from pymc_private.samplers.choose import AUTO, choose_sampler, sampler_candidates
 
@@ -78,10 +77,11 @@ def calibrate(
     epsilon : float, nats
     delta : float
         In [0, 1).
-    draws : int or sequence of int
-        Number of draws released, at least 1. One draw keeps the most information: the power falls
-        with their number. Of several numbers the plan is for the first; `.frontier`, `.to_frame()`
-        and `.plot()` show what each would leave, and `.at(number)` gives its plan.
+    draws : int or sequence of int, optional
+        Number of draws released, at least 1. Default: 1, or the number from which a reader learns
+        most where the budget affords a single draw of the whole likelihood (the power falls with
+        their number). Of several numbers the plan is for the first; `.frontier`, `.to_frame()` and
+        `.plot()` show what each would leave, and `.at(number)` gives its plan.
     temper : bool
         Whether the likelihood may be tempered. If not, a budget too small is refused.
     reference : mapping of str to array, or pandas.DataFrame, optional
@@ -92,9 +92,10 @@ def calibrate(
         choosing (default there: 1000). Under substitution the number is public and known.
     clip : bool, optional
         Whether log-likelihoods may be clipped too (`pymc_private.clip`), with bounds that are
-        searched on simulated records. That is another model, and the summary says so. Default:
-        only if no other candidate has a guarantee. True: also where it promises 1.1 times the
-        information of every other candidate.
+        searched on simulated records. That is another model: the summary says so in capitals, and
+        a `PrivacyWarning` is given. Default: only if no other candidate has a guarantee, or where
+        the verdict on all others is prior or weak, that on the clip is better, and it promises
+        twice their information. True: where it promises 1.1 times their information.
     sampler : str or sampler
         ``"auto"`` takes the strongest claim that fits; or ``"conjugate"``, ``"boxes"``, ``"grid"``,
         or one with its options, such as ``pmp.samplers.Grid(points=64)``. Its cost is part of the
@@ -167,9 +168,12 @@ def calibrate(
 def _warn_of_clip(plan: Plan) -> None:
     """Warn of log-likelihoods that `calibrate` clipped, at the line that called it."""
     if plan.chosen.clipped:
+        only = all(row.clipped for row in plan.frontier if row.draws == plan.draws)
+        instead = "refuses instead" if only else "keeps yours"
+        first = "release='summary' tells more of yours; " if plan.is_summary_better else ""
         warnings.warn(
             "calibrate clipped each record's log-likelihood: this is another model (see the plan's "
-            "summary); clip=False refuses instead",
+            f"summary); {first}clip=False {instead}",
             PrivacyWarning,
             stacklevel=4,
         )

@@ -41,8 +41,6 @@ DEFAULT_MASS = 0.95
 """The mass at which the search for the best box starts: the usual public convention (T8)."""
 SEARCH_TOLERANCE = 0.2
 """Gap between bound and truth at which boxes are compared; the one chosen is certified finely."""
-CLIP_TOLERANCE = 1.0
-"""As much of a clipped model: records at both ends of the clip nearly reach 2 (b - a), of T25."""
 CLIP_SHARES = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96, 0.99, 1.0)
 """Shares of simulated log-likelihoods that lie below an end of a clip, where its search starts."""
 ORDER_GAP = 0.2
@@ -84,6 +82,7 @@ class CandidateModels:
         self.private, self.information, self.n = private, information, n
         self._pick = pick
         self._known: dict[Hashable, CertifiedModel | PymcPrivateError] = {}
+        self._clips: dict[int, tuple[float, float] | None] = {}
         self._refused: dict[Hashable, PymcPrivateError] = {}
 
     def as_given(self, budget: DrawBudget) -> FrontierRow | None:
@@ -95,24 +94,46 @@ class CandidateModels:
         return self._row(mass, lambda: self._boxed(mass), budget, mass)
 
     def clipped(self, budget: DrawBudget) -> FrontierRow | None:
-        """The default box with log-likelihoods clipped to the best bounds on simulated records."""
-        if self.information is None or self.private.graph.clip is not None:
-            return None
-        box = self._box_of_a_clip
-        bounds = best_clip_bounds(box, self.information, budget)
-        if bounds is None:
+        """The default box with log-likelihoods clipped to the best bounds on simulated records.
+
+        Certified without a search: records at both ends of a clip nearly reach 2 (b - a), of T25.
+        """
+        box, bounds = self._box_of_a_clip, self._clip_bounds(budget)
+        if bounds is None or self.information is None:
             return None
 
         def make() -> CertifiedModel:
             model, power = clip(box, *bounds), Fraction(_power_for_clip(box, bounds, budget))
             self._pick(tempered(model, power))  # a sampler may apply only at a low power
-            return model, certify(model, tolerance=CLIP_TOLERANCE)
+            return model, certify(model, seconds=0)
 
         kept = float(in_region(box, self.information.drawn).mean())
         central = set(box.region) <= set(self._central_region)
         mass = DEFAULT_MASS if central and box.region else round(kept, 2) if box.region else None
         row = self._row((bounds, budget.draws), make, budget, mass)
         return None if row is None else replace(row, clipped=True)
+
+    def promise_of_clip(self, budget: DrawBudget) -> float:
+        """Information that the best clip would give, in nats, before it is certified; 0 if none."""
+        bounds = self._clip_bounds(budget)
+        if bounds is None or self.information is None:
+            return 0.0
+        power = _power_for_clip(self._box_of_a_clip, bounds, budget)
+        return self.information.gain(self._box_of_a_clip, power, bounds)
+
+    def _clip_bounds(self, budget: DrawBudget) -> tuple[float, float] | None:
+        """The best ends of a clip; None if nothing was simulated, or the model is clipped."""
+        if self.information is None or self.private.graph.clip is not None:
+            return None
+        if budget.draws not in self._clips:
+            box, information = self._box_of_a_clip, self.information
+            self._clips[budget.draws] = best_clip_bounds(box, information, budget)
+        return self._clips[budget.draws]
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether information is expected of simulated records, and their number is public."""
+        return self.information is not None and self.information.simulated and self.n is not None
 
     @cached_property
     def _central_region(self) -> tuple[str, ...]:

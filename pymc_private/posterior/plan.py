@@ -115,6 +115,10 @@ class Plan:
         The model that was given to `calibrate`, before it was trimmed, tempered or clipped.
     reason : str
         Why draws were chosen, where a summary was weighed against them.
+    draws_chosen : bool
+        Whether calibrate chose the number of draws.
+    of_clip : float
+        Share of the prior variance that a clip would remove; NaN if unknown, 0 if not allowed.
     """
 
     private: PrivateModel
@@ -135,6 +139,8 @@ class Plan:
     strict: bool = False
     original: PrivateModel | None = field(default=None, repr=False)
     reason: str = ""
+    draws_chosen: bool = False
+    of_clip: float = math.nan
 
     def __post_init__(self) -> None:
         priced = self.certificate.guarantee(self.draws)
@@ -178,6 +184,11 @@ class Plan:
         found = expected_score_information(self.original, self.epsilon, self.delta, self.n)
         nats = math.nan if found is None else found
         return variance_removed(nats, free_coordinates(self.private))
+
+    @property
+    def is_summary_better(self) -> bool:
+        """Whether a summary of the same budget, of the model as given, is expected to tell more."""
+        return self.of_summary > (0.0 if math.isnan(self.information) else self.information)
 
     @property
     def verdict(self) -> str:
@@ -283,10 +294,7 @@ def plan_summary(plan: Plan) -> Iterator[str]:
     yield from _describe_verdict(plan)
     yield f"keeps {_describe_kept(plan)}"
     if plan.chosen.clipped:
-        yield (
-            "WARNING: CLIPPED, so this is another model: records that it finds unlikely count "
-            "less. The ends were chosen on simulated records"
-        )
+        yield from _describe_clip(plan)
     yield _describe_bound(plan)
     terms = plan.certificate.terms
     if str(terms) != "exact":
@@ -307,6 +315,25 @@ def plan_summary(plan: Plan) -> Iterator[str]:
     yield from _describe_summary(plan)
 
 
+def _describe_clip(plan: Plan) -> Iterator[str]:
+    """That a clip makes another model, and first what would tell more without one."""
+    if plan.is_summary_better:
+        yield (
+            "BEFORE YOU CLIP: one noisy summary of the model as you wrote it "
+            f"(release='summary') would remove about {share_text(plan.of_summary)}"
+        )
+    others = [row for row in plan.frontier if row.draws == plan.draws and not row.clipped]
+    why = ""
+    if others and not math.isnan(plan.information):
+        nats = max(row.information for row in others)
+        share = variance_removed(nats, free_coordinates(plan.private))
+        why = f". Without a clip {share_text(share)} would be removed (clip=False)"
+    yield (
+        "WARNING: CLIPPED, SO THIS IS ANOTHER MODEL: records that it finds unlikely count less. "
+        f"The ends were chosen on simulated records{why}"
+    )
+
+
 def _describe_time(plan: Plan) -> Iterator[str]:
     """How long sampling takes, and what a single draw does not show."""
     time = "" if plan.method is None else sampling_time(plan.private, plan.method, plan.draws)
@@ -316,11 +343,13 @@ def _describe_time(plan: Plan) -> Iterator[str]:
         yield (
             f"one draw keeps most information and shows no width: draws={FEWEST_DRAWS} or more do"
         )
+    elif plan.draws_chosen:
+        yield f"{plan.draws} draws, the number from which a reader is expected to learn most"
 
 
 def _describe_summary(plan: Plan) -> Iterator[str]:
     """What a summary of the same budget would tell, and why draws were chosen if it was weighed."""
-    if plan.of_summary > max(0.0 if math.isnan(plan.information) else plan.information, 0.0):
+    if plan.is_summary_better and not plan.chosen.clipped:
         removed = f"about {share_text(plan.of_summary)} of the prior variance"
         yield (
             f"one noisy summary instead (release='summary') would remove {removed}, and its model "
@@ -366,8 +395,9 @@ def improvements(plan: Plan) -> list[str]:
         found.append("one noisy summary instead of draws (release='summary' in calibrate)")
     if plan.draws > 1:
         found.append("fewer draws (draws=1)")
-    if plan.private.graph.clip is None:
-        found.append("clip=True in calibrate")
+    if plan.private.graph.clip is None and not plan.of_clip <= max(plan.information, 0.0):
+        about = "" if math.isnan(plan.of_clip) else f", {share_text(plan.of_clip)}"
+        found.append(f"clip=True in calibrate (another model{about})")
     if all(isinstance(source.domain, Categories) for source in plan.private.sources):
         found.append("pmp.counts.noisy_counts, since records take finitely many values")
     count = free_coordinates(plan.private)

@@ -68,8 +68,9 @@ def sample(
         A plan is drawn as it stands. A private model with `epsilon` is calibrated first, without
         it charged at cost. A model takes the keywords of `privatize`. Default: the model of the
         context.
-    draws : int
-        Number of draws. Of a plan: may be left out.
+    draws : int, optional
+        Number of draws. Of a plan: its own. With `epsilon`: chosen as in `calibrate`. At cost: must
+        be given.
     epsilon, delta : float
         Budget of this release (epsilon in nats). Of a plan: may be left out.
     ledger : Ledger, optional
@@ -237,8 +238,6 @@ def resolve_plan(
         _refuse_other_numbers(what, draws, epsilon, delta)
         _refuse_other_sampler(what, sampler, strict)
         return what
-    if draws is None:
-        raise DomainError("how many draws?", got="draws=None", allowed="draws=1, 2, ...")
     private = what if isinstance(what, PrivateModel) else privatize(what, **declaration)
     if epsilon is None:
         if not isinstance(what, PrivateModel):
@@ -247,6 +246,12 @@ def resolve_plan(
                 got="epsilon=None",
                 allowed="epsilon > 0, in nats",
                 do="pass epsilon= (and delta=), or calibrate a plan",
+            )
+        if draws is None:
+            raise DomainError(
+                "how many draws? Each is charged at cost",
+                got="draws=None",
+                allowed="draws=1, 2, ...; or epsilon=, within which the number is chosen",
             )
         return plan_at_cost(private, draws, delta, sampler, strict)
     return calibrate(

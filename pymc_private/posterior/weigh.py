@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from pymc_private.errors import DomainError, PymcPrivateError
-from pymc_private.models.verdict import free_coordinates
+from pymc_private.models.verdict import free_coordinates, variance_removed_by_draws
 from pymc_private.posterior.plan import Plan
 from pymc_private.summaries.choose_mechanism import AUTO, METHODS, make_summary_plan, weigh
 from pymc_private.summaries.summary_plan import SummaryPlan
 
 DRAWS, SUMMARY = "draws", "summary"
 RELEASES = (DRAWS, SUMMARY, AUTO)
-DRAW_OPTIONS = {"draws": 1, "temper": True, "clip": None, "sampler": AUTO, "strict": False}
+DRAW_OPTIONS = {"draws": None, "temper": True, "clip": None, "sampler": AUTO, "strict": False}
 """What says something about draws alone, with its default."""
 
 
@@ -79,15 +79,15 @@ def plan_release(
 
 
 def _nats_of_draws(plan: Plan) -> float:
-    """Information that a reader of the draws has: what they were drawn with, less their noise.
+    """Information that a reader of the draws is expected to have, NaN if unknown.
 
-    N draws of a posterior of variance V tell its mean with an error of V / N more, which is
-    1/2 log(1 + 1/N) nats for each parameter.
+    Less than they were drawn with, by the noise of few draws: see `variance_removed_by_draws`.
     """
-    if not plan.simulated:
+    if math.isnan(plan.information):
         return math.nan
-    noise = 0.5 * free_coordinates(plan.private) * math.log1p(1.0 / plan.draws)
-    return max(0.0, plan.chosen.information - noise)
+    coordinates = free_coordinates(plan.private)
+    share = variance_removed_by_draws(plan.information, plan.draws)
+    return -0.5 * coordinates * math.log1p(-min(share, 1.0 - 1e-12))
 
 
 def _refuse_draw_options(options: Mapping[str, Any]) -> None:

@@ -91,7 +91,10 @@ ROADS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "boxes": (lambda: of_data(BITS, coin), ONE | {"sampler": "boxes"}),
     "grid": (lambda: of_data(BITS, coin), ONE | {"sampler": pmp.samplers.Grid(points=16)}),
     "inverse of Beta": (lambda: boxed(of_data(BITS, plain_coin), p=(0.3, 0.6)), ONE),
-    "inverse of Gamma": (lambda: boxed(of_data(BITS, events, (0, 9)), rate=(0.5, 4)), ONE),
+    "inverse of Gamma": (
+        lambda: boxed(of_data(BITS, events, (0, 9)), rate=(0.5, 4)),
+        ONE | {"clip": False},
+    ),
     "inverse of normal": (lambda: boxed(of_data(REALS, mean, (-1, 1)), mu=(-1, 1)), ONE),
     "linear regression": (
         lambda: of_data(REALS, line, (-1, 1), public="x"),

@@ -14,6 +14,7 @@ import pymc_private as pmp
 from pymc_private.certificates.restrict import temper
 from pymc_private.errors import BudgetExceeded, DomainError, NotCertified, PrivacyWarning
 from pymc_private.models.information import simulated_information
+from pymc_private.models.verdict import variance_removed_by_draws
 from pymc_private.posterior import calibrate as calibrate_module
 from pymc_private.posterior.candidates import DrawBudget, best_clip_bounds
 
@@ -155,6 +156,57 @@ def test_a_clip_that_is_allowed_is_weighed_and_must_be_clearly_better():
     assert plan.chosen.clipped  # a domain so wide costs more than the clip
     without = pmp.calibrate(private, **BUDGET)
     assert not without.to_frame()["clipped"].any()
+
+
+def wide():
+    """A domain so wide that one record could move the model as it is far."""
+    pm.Normal("y", pm.Normal("mu", 0, 1), 1.0, observed=np.zeros(N), dims="i")
+
+
+def test_a_clip_nobody_asked_for_is_taken_if_the_rest_is_worth_little_and_is_said_loudly():
+    private = private_of(wide, {"y": (-20, 20)})
+    with pytest.warns(PrivacyWarning, match="another model.*clip=False keeps yours"):
+        plan = pmp.calibrate(private, draws=10, **BUDGET)
+    text = plan.summary()
+    assert plan.chosen.clipped
+    assert "CLIPPED, SO THIS IS ANOTHER MODEL" in text
+    assert text.index("BEFORE YOU CLIP: one noisy summary") < text.index("CLIPPED, SO")
+    kept = pmp.calibrate(private, draws=10, clip=False, **BUDGET)
+    assert not kept.to_frame()["clipped"].any()
+    assert kept.verdict in ("prior", "weak")
+    assert kept.chosen.information < 0.5 * plan.chosen.information
+    assert "clip=True" not in kept.summary()  # it was refused by the caller
+
+
+def test_a_plan_of_some_worth_is_not_clipped_but_told_what_a_clip_would_do(alone):
+    assert alone.verdict == "weak"
+    assert not alone.to_frame()["clipped"].any()
+    assert "clip=True in calibrate (another model, " in alone.summary()
+
+
+def test_one_draw_is_taken_unless_the_budget_affords_more_of_the_whole_likelihood(slopes):
+    plan = pmp.calibrate(slopes, clip=False, **BUDGET)
+    assert plan.draws == 1
+    assert set(plan.to_frame()["draws"]) == {1}
+    rich = pmp.calibrate(slopes, epsilon=500.0, delta=1e-6)
+    assert rich.draws > 1
+    assert rich.private.power > 0.5
+    assert f"{rich.draws} draws, the number from which a reader" in rich.summary()
+    assert rich.at(1).draws == 1
+    assert pmp.calibrate(slopes, epsilon=500.0, delta=1e-6, draws=1).draws == 1
+
+
+def test_a_reader_of_draws_learns_what_the_best_linear_guess_removes():
+    rng = np.random.default_rng(0)
+    share, count = 0.7, 3
+    truth, size = rng.normal(size=200_000), (count, 200_000)
+    precision = share / (1 - share)  # of the data, in prior units: the posterior removes `share`
+    data = truth + rng.normal(size=200_000) / precision**0.5
+    draws = share * data + (1 - share) ** 0.5 * rng.normal(size=size)
+    mean = draws.mean(axis=0)
+    removed = np.corrcoef(mean, truth)[0, 1] ** 2
+    assert variance_removed_by_draws(share, count) == pytest.approx(removed, abs=0.01)
+    assert variance_removed_by_draws(share, 1) == pytest.approx(share**2)
 
 
 def test_ends_of_a_clip_promise_no_less_than_others(slopes):

@@ -87,6 +87,13 @@ class Information:
         gains = self._gains(power, clip)
         return mass * float(gains[inside].mean() if inside.any() else gains.min())
 
+    def spread(self, private: PrivateModel) -> tuple[float, float]:
+        """The 0.1 and 0.9 quantiles over prior draws of the gain at power 1, in nats."""
+        inside = in_region(private, self.points)
+        gains = self._gains(1.0, None)
+        low, high = np.quantile(gains[inside] if inside.any() else gains, [0.1, 0.9])
+        return float(low), float(high)
+
     def _gains(self, power: float, clip: ClipBounds | None) -> np.ndarray:
         """1/2 log det(I + w n S J) at each point, less what a clip loses by its bias.
 

@@ -56,12 +56,15 @@ class SummaryRequest:
 
 def _scores(private: PrivateModel, request: SummaryRequest) -> Mechanism:
     """Noisy scores (T36)."""
+    from pymc_private.summaries.curvature_check import refuse_unusable
     from pymc_private.summaries.model_scores import score_mechanism
     from pymc_private.summaries.noise import largest_mu
 
     _refuse_pure("noisy scores", request)
     mu = largest_mu(request.epsilon, request.delta)
-    return score_mechanism(private, mu, reference=request.reference, n=request.n)
+    found = score_mechanism(private, mu, reference=request.reference, n=request.n)
+    refuse_unusable(found.usable, found.read.size)
+    return found
 
 
 def _records(private: PrivateModel, request: SummaryRequest) -> Mechanism:
@@ -134,7 +137,7 @@ def make_summary_plan(
     if not built:
         raise _refusal(refused)
     public = n if private.neighbors == ADD_REMOVE else private.n
-    whole = _whole_information(private, public, reference)
+    whole, spread = _whole_information(private, public, reference)
     return SummaryPlan(
         private=private,
         mechanism=max(built, key=lambda mechanism: _known(mechanism.information)),
@@ -144,6 +147,7 @@ def make_summary_plan(
         weighed=tuple((m.method, at_most(float(m.information), whole)) for m in built),
         refused=tuple((name, _reason(error)) for name, error in refused.items()),
         whole=whole,
+        spread=spread,
         guess=n,
         reference=reference,
         claims=() if reference is None else (REFERENCE_CLAIM,),
@@ -321,12 +325,15 @@ def _known(information: float) -> float:
     return -math.inf if math.isnan(information) else information
 
 
-def _whole_information(private: PrivateModel, n: int | None, reference: Any) -> float:
-    """Information expected without a budget; NaN where no records can be simulated."""
+def _whole_information(
+    private: PrivateModel, n: int | None, reference: Any
+) -> tuple[float, tuple[float, float]]:
+    """Information expected without a budget, and its spread; NaN where nothing is simulated."""
     try:
-        return simulated_information(private, n, reference).gain(private, 1.0)
+        found = simulated_information(private, n, reference)
     except Unsupported:
-        return math.nan
+        return math.nan, (math.nan, math.nan)
+    return found.gain(private, 1.0), found.spread(private)
 
 
 def _reason(error: PymcPrivateError) -> str:

@@ -24,6 +24,7 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release.allowed import dump_json
 from pymc_private.release.display import html_card
+from pymc_private.summaries.curvature_check import expected_caution
 from pymc_private.summaries.protocol import Caution, Mechanism
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 LABEL = "privacy proved; posterior approximate: central limit"
 LEAST_NATS = 1.0
 """Below this expected information about all parameters nothing is charged."""
+UNEVEN = 0.4
+"""Spread of the information over prior draws, relative to its mean, that is told."""
 WIDER = 2.0
 """Intervals that are wider by this factor than without privacy are a price worth telling."""
 RELEASE = "summary = pmp.summarize(plan, ledger=...)"
@@ -70,6 +73,8 @@ class SummaryPlan(PointsElsewhere):
         Methods that do not, with the reason.
     whole : float
         Information expected without a budget, in nats; NaN if unknown.
+    spread : tuple of float
+        Its 0.1 and 0.9 quantiles over prior draws.
     guess : int or None
         A public guess of the number of records, where it is protected.
     reason : str
@@ -94,6 +99,7 @@ class SummaryPlan(PointsElsewhere):
     weighed: tuple[tuple[str, float], ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
     whole: float = math.nan
+    spread: tuple[float, float] = (math.nan, math.nan)
     guess: int | None = None
     reason: str = ""
     reference: Any = field(default=None, repr=False)
@@ -169,6 +175,7 @@ class SummaryPlan(PointsElsewhere):
                     "plan.coverage(reference=...) shows what another distribution does"
                 )
             )
+        found += expected_caution(getattr(self.mechanism, "usable", 1.0))
         simulated = self.found_coverage
         if simulated is not None and simulated.falls_short:
             found.append(Caution(f"simulated intervals are too narrow: {simulated.sentence}"))
@@ -315,6 +322,12 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
     learned = f"expected to learn {plan.nats:.3g}"
     whole = f" of {plan.whole:.3g}" if plan.whole == plan.whole else ""
     yield f"{learned}{whole} nats" + (f"; {', '.join(others)}" if others else "")
+    low, high = plan.spread
+    if high - low > UNEVEN * plan.whole:
+        yield (
+            f"these are averages over the prior, under which records tell {low:.3g} to {high:.3g} "
+            "nats (8 of 10 prior draws, without privacy): real ones may tell more or less"
+        )
     if plan.reason:
         yield plan.reason
     for method, why in plan.refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import importlib
 import pickle
 from typing import Any
@@ -312,6 +313,14 @@ def test_one_message_says_how_much_noise_widens_intervals(values):
     assert first.startswith("INFORMATIVE")
     assert second.startswith("the price of privacy: intervals about")
     assert "WARNING" not in poor.summary()
+
+
+def test_uneven_information_over_the_prior_is_told(plan):
+    low, high = plan.spread
+    assert 0.8 * plan.whole < low <= plan.whole <= high < 1.2 * plan.whole  # a normal mean: even
+    assert "averages over the prior" not in plan.summary()
+    uneven = dataclasses.replace(plan, spread=(0.1, 5.0))
+    assert "under which records tell 0.1 to 5 nats" in uneven.summary()
 
 
 BAD = {

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import scipy
 import xarray as xr
@@ -518,15 +519,24 @@ def _compiled_outcomes(
     data = {s.variable for s in private.sources}
     if data & {v for v in ancestors(list(graphs)) if v.owner is None}:
         raise _no_generator_error("an outcome is computed from the data of another")
+    leaves = [v for v in ancestors(list(graphs)) if v.owner is None]
+    own = {v: _own_state(v) for v in leaves}  # or two simulators would share one stream
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pm.pytensorf.compile(
             inputs,
-            list(graphs),
+            rebuild(list(graphs), own),
             random_seed=int(rng.integers(2**32)),
             mode="FAST_COMPILE",
             on_unused_input="ignore",
         )
+
+
+def _own_state(leaf: Variable) -> Variable:
+    """A generator's state of its own, in the place of a shared one; any other leaf as it is."""
+    if not (isinstance(leaf.type, RandomType) and hasattr(leaf, "get_value")):
+        return leaf
+    return pytensor.shared(leaf.get_value(borrow=False), name=leaf.name)
 
 
 def _simulated_shape(source: Source, rows: int) -> tuple[int, ...]:

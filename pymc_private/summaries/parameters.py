@@ -172,10 +172,17 @@ class ParameterVector:
         swaps = {v: natural[name] for name, v in zip(self.names, inputs, strict=True)}
         return pt.concatenate([v.flatten() for v in rebuild(outs, swaps)])
 
-    def is_positive(self, name: str) -> bool:
-        """Whether a free variable is positive, its logarithm a coordinate: a scale, a rate."""
-        transform = self.model.rvs_to_transforms[self.model[name]]
-        return type(transform).__name__ == "LogTransform"
+    def positive_entries(self, name: str) -> np.ndarray:
+        """Numbers of the entries of a free variable whose logarithm is a coordinate.
+
+        All entries of scales and rates; of a packed Cholesky factor those on the diagonal.
+        """
+        kind = type(self.model.rvs_to_transforms[self.model[name]]).__name__
+        size = int(np.prod(self.shapes[name], dtype=int))
+        if kind == "CholeskyCovPacked":
+            ends = np.cumsum(np.arange(1, size + 1)) - 1
+            return ends[ends < size]
+        return np.arange(size if kind == "LogTransform" else 0)
 
     def _join(self, parts: Mapping[str, np.ndarray]) -> np.ndarray:
         flat = [np.reshape(parts[name], (len(parts[name]), -1)) for name in self.names]

@@ -75,8 +75,8 @@ REFUSE_EFFECTIVE = 0.4
 """Share of the reference that carries the weight."""
 WARN_MISFIT = 4.0
 """Standard deviations of chi^2 above its mean."""
-NEAR_ZERO = 4.0
-"""A positive parameter below exp(-4) times its prior median is near zero."""
+NEAR_ZERO = 3.6
+"""A positive parameter is near zero below exp(-3.6), 1/37, of its prior median."""
 MOST_NEAR_ZERO = 0.05
 """Share of the prior or the posterior there that deserves a warning."""
 
@@ -449,13 +449,15 @@ def _small_scales(names: Sequence[str], what: str) -> Caution:
 
 
 def _near_zero(parameters: Any, draws: np.ndarray) -> list[str]:
-    """Positive parameters of which many draws lie below exp(-4) times the prior median."""
+    """Positive parameters of which many draws lie far below their prior median."""
     found = []
     natural, prior = parameters.natural(draws), parameters.natural(parameters.draws(4000))
     for name, values in natural.items():
-        if not parameters.is_positive(name):
+        entries = parameters.positive_entries(name)
+        if not len(entries):
             continue
-        least = np.exp(-NEAR_ZERO) * np.median(prior[name], axis=0)
-        if np.max(np.mean(values < least, axis=0)) > MOST_NEAR_ZERO:
+        middle = np.median(prior[name].reshape(len(prior[name]), -1)[:, entries], axis=0)
+        near = values.reshape(len(values), -1)[:, entries] < np.exp(-NEAR_ZERO) * middle
+        if near.mean(axis=0).max() > MOST_NEAR_ZERO:
             found.append(name)
     return found

@@ -118,7 +118,7 @@ class WholeRecordDensity:
         self, value: Variable, parameters: Sequence[Variable]
     ) -> tuple[list[Variable], list[Variable], Variable]:
         """The upper part of a log density, stand-ins for it, and what is left on these."""
-        upper = upper_part(value, parameters, self._data)
+        upper = upper_part(value, [*parameters, *self._rows], self._data)
         fresh = [v.type(name=f"upper_{k}") for k, v in enumerate(upper)]
         return upper, fresh, rebuild([value], dict(zip(upper, fresh, strict=True)))[0]
 
@@ -313,13 +313,13 @@ class DensityAt:
 
 # ---- graphs -------------------------------------------------------------------------------------
 def upper_part(
-    value: Variable, parameters: Sequence[Variable], data: Sequence[Variable]
+    value: Variable, given: Sequence[Variable], data: Sequence[Variable]
 ) -> list[Variable]:
-    """Variables of a graph that read parameters but no data, and that what reads data reads."""
+    """Variables of a graph that read what is given but no data, and that what reads data reads."""
     below = dependent_variables([value], list(data))
-    moving = dependent_variables([value], list(parameters))
+    moving = dependent_variables([value], list(given))
     found: dict[Variable, None] = {}
-    for node in io_toposort([*parameters, *data], [value]):
+    for node in io_toposort([*given, *data], [value]):
         if below.isdisjoint(node.outputs):
             continue
         found |= {v: None for v in node.inputs if v in moving and v not in below}

@@ -8,6 +8,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import PymcPrivateError, Unsupported
+from pymc_private.models.prior import Simulator
 from pymc_private.summaries.record_scores import WholeRecordDensity
 from pymc_private.summaries.record_simulator import RecordSimulator
 from tests.summaries.record_answers import EXTREME, MODELS, N, correlated, items, kinds, pair
@@ -83,6 +84,19 @@ def test_equal_seeds_give_equal_records_of_every_kind():
     assert np.array_equal(one.outcomes["y"], two.outcomes["y"])
     assert not np.array_equal(one.outcomes["y"], other.outcomes["y"])
     assert np.bincount(one.kinds).tolist() == [90] * 4
+
+
+def test_simulators_of_one_model_do_not_share_a_stream():
+    private = pair()
+    density = WholeRecordDensity(private)
+    simulator, other = RecordSimulator(private, density), Simulator(private, 50, None, 1)
+    point = {"mu": np.zeros(2), "s": np.ones(())}
+    seen = []
+    for _ in range(3):
+        simulator.draw(np.zeros(3), 50, 7)
+        seen.append(other.outcomes(point)["y"])
+    assert not np.array_equal(seen[0], seen[1])
+    assert not np.array_equal(seen[1], seen[2])
 
 
 def test_marginal_models_are_simulated_with_what_they_sum_over():

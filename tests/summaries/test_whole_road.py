@@ -35,7 +35,16 @@ def coin(n: int, seed: int = 0) -> tuple[pm.Model, dict[str, Any]]:
     return model, {}
 
 
-ROADS = {"scores": regression, "cells": regression, "sums": coin}
+def answers(n: int, seed: int = 0) -> tuple[pm.Model, dict[str, Any]]:
+    """Two answers of each person."""
+    y = np.random.default_rng(seed).normal(0.3, 1, (n, 2))
+    with pm.Model(coords={"person": range(n), "answer": range(2)}) as model:
+        mu = pm.Normal("mu", 0, 1, dims="answer")
+        pm.Normal("y", mu, pm.LogNormal("s", 0, 0.5), observed=y, dims=("person", "answer"))
+    return model, {"y": (-6, 6)}
+
+
+ROADS = {"scores": regression, "records": answers, "cells": regression, "sums": coin}
 
 
 def declared(method: str, n: int = N, seed: int = 0, **words: Any) -> pmp.PrivateModel:
@@ -43,7 +52,12 @@ def declared(method: str, n: int = N, seed: int = 0, **words: Any) -> pmp.Privat
     return pmp.privatize(model, records="person", domain=domain, **words)
 
 
-QUICK = {("scores", "substitute"), ("cells", "add_remove"), ("sums", "substitute")}
+QUICK = {
+    ("scores", "substitute"),
+    ("records", "substitute"),
+    ("cells", "add_remove"),
+    ("sums", "substitute"),
+}
 
 
 def cases() -> list[Any]:

@@ -24,10 +24,10 @@ import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
-from pymc_private.criticism.check_plan import planned_test
 from pymc_private.criticism.covariate_columns import CovariateColumns
 from pymc_private.criticism.directions import OutcomesAtRows, named_direction
 from pymc_private.criticism.fitted_summary import fitted_summary
+from pymc_private.criticism.planned_test import planned_test
 from pymc_private.summaries.choose_mechanism import make_summary_plan
 from pymc_private.summaries.noise import NoiseScale, SimulatedNoise, largest_mu
 

@@ -7,14 +7,15 @@ records, the ledger is charged, and only then are the records read.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from pymc_private.criticism.check_plan import LEVEL, MOST_NOISE, CheckPlan, PlannedTest
+from pymc_private.criticism.check_plan import CheckPlan
 from pymc_private.criticism.check_result import Check, DepartureTest
+from pymc_private.criticism.planned_test import MOST_NOISE, Chunks
 from pymc_private.errors import DomainError, Incompatible, NotInformative, Unsupported
 from pymc_private.ledger import Ledger
 from pymc_private.models.data_clipping import clip_to_domain
@@ -30,7 +31,6 @@ from pymc_private.release import charge
 from pymc_private.release.charge import ReleaseOptions, suppress_warnings
 from pymc_private.release.storage import REPORTED_PACKAGES, package_version
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
-from pymc_private.summaries.clipped_scores import Rows
 from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise, chunk_size, chunks_of
 from pymc_private.summaries.protocol import Records, SummaryNoise
 from pymc_private.summaries.summarize import records_of
@@ -103,7 +103,7 @@ def check(
 def _job(plan: CheckPlan, private: PrivateModel, name: str | None) -> charge.ReleaseJob[Check]:
     """The job for `charge.publish`."""
 
-    def drawn(seed: int | None) -> np.ndarray:
+    def drawn(seed: int | None) -> list[np.ndarray]:
         scale = private.neighbors, private.records_per_unit
         noise: SummaryNoise = (
             LatticeNoise(SystemRandomness(), *scale)
@@ -137,21 +137,13 @@ def _job(plan: CheckPlan, private: PrivateModel, name: str | None) -> charge.Rel
     )
 
 
-def noisy_sums(plan: CheckPlan, records: Records, noise: SummaryNoise) -> np.ndarray:
-    """The noisy sum of each departure, shape (departures,)."""
+def noisy_sums(plan: CheckPlan, records: Records, noise: SummaryNoise) -> list[np.ndarray]:
+    """What each part of the plan releases of the records (T30, T31)."""
     design = plan.mechanism.design  # type: ignore[attr-defined]  # of a ScoreMechanism
-    sums = [_noisy_sum(test, design, records, noise) for test in plan.tests]
-    return np.array(sums)
+    return [part.release(_chunks(design, records), noise) for part in plan.parts]
 
 
-def _noisy_sum(test: PlannedTest, design: Any, records: Records, noise: SummaryNoise) -> float:
-    """One noisy sum of clipped terms (T31)."""
-    statistic = test.statistic
-    chunks = (statistic.terms(rows, y)[:count, None] for rows, y, count in _chunks(design, records))
-    return float(noise.total(chunks, statistic.bound, False, test.mu)[0])
-
-
-def _chunks(design: Any, records: Records) -> Iterator[tuple[Rows, np.ndarray, int]]:
+def _chunks(design: Any, records: Records) -> Chunks:
     """Rows, outcomes and number of true rows of each chunk of one shape (T30)."""
     n = len(records[design.outcome])
     whole = {**records, **design.public_rows}
@@ -161,16 +153,21 @@ def _chunks(design: Any, records: Records) -> Iterator[tuple[Rows, np.ndarray, i
 
 
 def build_check(
-    plan: CheckPlan, sums: np.ndarray, name: str | None, ledger_facts: Mapping[str, Any] | None
+    plan: CheckPlan,
+    sums: list[np.ndarray],
+    name: str | None,
+    ledger_facts: Mapping[str, Any] | None,
 ) -> Check:
     """The check with public facts; without those of a ledger it is a seeded one."""
     private = ledger_facts is not None
     guarantee = plan.guarantee if private else charge.seeded_guarantee(plan.guarantee)
-    level = LEVEL / len(plan.tests)
-    tests = [
-        DepartureTest(statistic=float(value), level=level, **test.facts)
-        for test, value in zip(plan.tests, sums, strict=True)
-    ]
+    tests, cells = [], None
+    for part, released in zip(plan.parts, sums, strict=True):
+        tests += [
+            DepartureTest(statistic=number, level=plan.level, **forecast.facts)
+            for forecast, number in zip(part.forecasts, part.numbers(released), strict=True)
+        ]
+        cells = part.cells(released) or cells
     total = plan.total.epsilon(plan.delta) if plan.summary_released.private else float("inf")
     facts = {
         "name": name,
@@ -188,7 +185,7 @@ def build_check(
         "budget": None,
         "citations": [],
     } | dict(ledger_facts or {})
-    return Check(tests, guarantee, facts, private=private)
+    return Check(tests, guarantee, facts, private=private, cells=cells)
 
 
 # ---- before the charge -------------------------------------------------------------------------

@@ -10,14 +10,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
 from pymc_private.criticism.alternative_model import alternative_direction, is_model
-from pymc_private.criticism.check_statistic import (
-    CheckStatistic,
-    check_statistic,
-    direction_at_nodes,
-)
 from pymc_private.criticism.covariate_columns import CovariateColumns
 from pymc_private.criticism.directions import Direction, OutcomesAtRows, named_direction
 from pymc_private.criticism.fitted_summary import (
@@ -25,10 +19,13 @@ from pymc_private.criticism.fitted_summary import (
     fitted_summary,
     refuse_other_summaries,
 )
-from pymc_private.criticism.null_distribution import (
-    NullDistribution,
-    null_distribution,
-    sensitivity,
+from pymc_private.criticism.planned_cells import CELLS, PlannedCells, planned_cells
+from pymc_private.criticism.planned_test import (
+    LEVEL,
+    POWER,
+    Forecast,
+    PlannedTest,
+    planned_test,
 )
 from pymc_private.errors import DomainError, PointsElsewhere
 from pymc_private.models.compat import pickle_state, unpickle
@@ -41,92 +38,13 @@ from pymc_private.summaries.noise import NoiseScale, largest_mu, split_mu
 from pymc_private.summaries.protocol import Mechanism
 from pymc_private.summaries.summary import Summary
 
-LEVEL, POWER = 0.05, 0.8
-"""The level of a check, all departures together (Holm), and the power at what it "sees"."""
-MOST_NOISE = 2.0
-"""Noise of more than this many standard deviations of the statistic drowns it."""
-MUCH_NOISE = 1.0
-"""Noise adding more than this share to the standard deviation is worth a word."""
 ELSEWHERE = {
     **dict.fromkeys(("release", "run", "test", "p", "z"), "result = pmp.check(plan, ledger=...)"),
     "model": "plan.summary_released.model()",
 }
 """What to write in place of attributes that a plan has not."""
-
-
-@dataclass(frozen=True, eq=False)
-class PlannedTest:
-    """One departure: its statistic, noise and null distribution.
-
-    Attributes
-    ----------
-    statistic : CheckStatistic
-    mu : float
-        Gaussian privacy of its sum.
-    noise_sd : float
-    null : NullDistribution
-    sensitivity : float
-        What a departure of size one adds to the sum.
-    """
-
-    statistic: CheckStatistic
-    mu: float
-    noise_sd: float
-    null: NullDistribution
-    sensitivity: float
-
-    @property
-    def name(self) -> str:
-        """As it is printed."""
-        return self.statistic.direction.name
-
-    @property
-    def unit(self) -> str:
-        """What the size of a departure is."""
-        return self.statistic.direction.unit
-
-    @property
-    def sd(self) -> float:
-        """Standard deviation of the noisy sum under the fitted model."""
-        return float(np.sqrt(self.null.variance + self.noise_sd**2))
-
-    @property
-    def drowned(self) -> bool:
-        """Whether the noise hides the statistic."""
-        return self.noise_sd > MOST_NOISE * np.sqrt(self.null.whole)
-
-    @property
-    def price_of_noise(self) -> float:
-        """By which share noise makes the standard deviation larger."""
-        return self.sd / float(np.sqrt(self.null.variance)) - 1.0
-
-    def smallest(self, level: float = LEVEL, power: float = POWER) -> float:
-        """The smallest departure that a two-sided test sees with this power."""
-        quantiles = ndtri(1.0 - level / 2.0) + ndtri(power)
-        return float(quantiles * self.sd / max(abs(self.sensitivity), 1e-300))
-
-    def power(self, departure: float, level: float = LEVEL) -> float:
-        """The probability that a two-sided test sees a departure of this size."""
-        from scipy.special import ndtr  # beside its inverse
-
-        shift, critical = self.sensitivity * departure / self.sd, ndtri(1.0 - level / 2.0)
-        return float(ndtr(shift - critical) + ndtr(-shift - critical))
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """Public constants, in JSON types."""
-        statistic = self.statistic
-        return {
-            "name": self.name,
-            "unit": self.unit,
-            "bound": statistic.bound,
-            "mu": self.mu,
-            "noise_sd": self.noise_sd,
-            "null_mean": self.null.mean,
-            "null_sd": float(np.sqrt(self.null.variance)),
-            "whole_sd": float(np.sqrt(self.null.whole)),
-            "sensitivity": self.sensitivity,
-        }
+CheckPart = PlannedTest | PlannedCells
+"""What is released at once: a noisy sum, or noisy counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +59,8 @@ class CheckPlan(PointsElsewhere):
         Holds the data; they must be the records of the summary.
     epsilon, delta : float
         The budget of the check alone.
-    tests : tuple of PlannedTest
+    parts : tuple of PlannedTest or PlannedCells
+        What is released, each with its share of the budget.
     """
 
     _elsewhere = ELSEWHERE
@@ -151,7 +70,12 @@ class CheckPlan(PointsElsewhere):
     mechanism: Mechanism = field(repr=False)
     epsilon: float
     delta: float
-    tests: tuple[PlannedTest, ...]
+    parts: tuple[CheckPart, ...]
+
+    @property
+    def tests(self) -> tuple[Forecast, ...]:
+        """What will be told: one number for each departure."""
+        return tuple(forecast for part in self.parts for forecast in part.forecasts)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -177,11 +101,7 @@ class CheckPlan(PointsElsewhere):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of summary, departures and budget; not of private values."""
-        facts = [
-            {**test.facts, "theta": test.statistic.theta.tolist(),
-             "tilt": test.statistic.tilt.tolist()}
-            for test in self.tests
-        ]  # fmt: skip
+        facts = [part.constants for part in self.parts]
         text = f"{self.summary_released.fingerprint}|{self.epsilon!r}|{self.delta!r}|"
         return hashlib.sha256((text + dump_json(facts)).encode()).hexdigest()
 
@@ -259,8 +179,9 @@ def check_plan(
         By scores.
     what : str, PrivateModel, pymc.Model, or a list of them
         A named departure: ``"link"``, ``"dispersion"``, ``"tails"``, ``"skewness"``,
-        ``"quadratic(x)"``, ``"interaction(x, z)"``, ``"heteroscedasticity(x)"``; or an alternative
-        model that contains the fitted one at a value of one parameter more.
+        ``"quadratic(x)"``, ``"interaction(x, z)"``, ``"heteroscedasticity(x)"``; an alternative
+        model that contains the fitted one at a value of one parameter more; or ``"cells"``, counts
+        by linear predictor and probability integral transform, where nothing is named.
     epsilon, delta : float
         Budget of the check (epsilon in nats), divided equally among departures.
     private : PrivateModel, optional
@@ -289,34 +210,31 @@ def check_plan(
     requests = _requests(what)
     mu = split_mu(largest_mu(epsilon, delta), (1.0,) * len(requests))
     fit = fitted_summary(mechanism, summary.released)
-    directions = [_direction(one, declared, mechanism, fit, at) for one in requests]
-    _refuse_repeated(directions)
     scale = NoiseScale(declared.neighbors, declared.records_per_unit)
-    tests = tuple(
-        planned_test(fit, direction, scale, part)
-        for direction, part in zip(directions, mu, strict=True)
-    )
-    return CheckPlan(summary, declared, mechanism, float(epsilon), float(delta), tests)
+    parts = [
+        _part(one, declared, mechanism, fit, at, scale, part)
+        for one, part in zip(requests, mu, strict=True)
+    ]
+    plan = CheckPlan(summary, declared, mechanism, float(epsilon), float(delta), tuple(parts))
+    _refuse_repeated([test.name for test in plan.tests])
+    return plan
 
 
-def planned_test(
-    fit: FittedSummary, direction: Direction, scale: NoiseScale, mu: float
-) -> PlannedTest:
-    """The statistic of a departure at a budget of mu, with its null distribution."""
-
-    def noise_sd(bound: float) -> float:
-        return scale.sd(bound, False, mu, 1)
-
-    statistic = check_statistic(fit, direction, noise_sd)
-    values = statistic.at(fit.scored)
-    wanted = direction_at_nodes(fit, direction)
-    return PlannedTest(
-        statistic,
-        mu,
-        noise_sd(statistic.bound),
-        null_distribution(fit, values),
-        sensitivity(fit, values, wanted),
-    )
+def _part(
+    request: Any,
+    private: PrivateModel,
+    mechanism: Any,
+    fit: FittedSummary,
+    at: dict[str, float] | None,
+    scale: NoiseScale,
+    mu: float,
+) -> CheckPart:
+    """What is released for one request."""
+    if isinstance(request, str) and request.strip() == CELLS:
+        model = mechanism.model
+        continuous = model.support.kind == "continuous"
+        return planned_cells(fit, model.density, continuous, scale, mu)
+    return planned_test(fit, _direction(request, private, mechanism, fit, at), scale, mu)
 
 
 def _direction(
@@ -346,8 +264,7 @@ def _requests(what: Any) -> list[Any]:
     return found
 
 
-def _refuse_repeated(directions: list[Direction]) -> None:
-    names = [direction.name for direction in directions]
+def _refuse_repeated(names: list[str]) -> None:
     if len(set(names)) < len(names):
         raise DomainError(
             "each departure is checked once; nothing was charged",

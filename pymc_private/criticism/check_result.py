@@ -134,11 +134,15 @@ class Check(PointsElsewhere):
         Public facts: see `CHECK_FACTS` and `RELEASE_FACTS`.
     private : bool
         False for a seeded run; then the guarantee is ``Guarantee.none(reason)``.
+    cells : mapping, optional
+        Noisy ``counts`` by bin of the linear predictor and bin of the probability integral
+        transform, and their ``noise_sd``.
     """
 
     _elsewhere = ELSEWHERE
-    __slots__ = ("_facts", "_guarantee", "_private", "_tests")
+    __slots__ = ("_cells", "_facts", "_guarantee", "_private", "_tests")
 
+    _cells: dict[str, Any] | None
     _facts: dict[str, Any]
     _guarantee: Guarantee
     _private: bool
@@ -150,6 +154,7 @@ class Check(PointsElsewhere):
         guarantee: Guarantee,
         facts: Mapping[str, Any],
         private: bool = True,
+        cells: Mapping[str, Any] | None = None,
     ) -> None:
         allowed = {key: ALLOWED_FACTS[key] for key in RELEASE_FACTS} | CHECK_FACTS
         plain = check_facts(facts, allowed)
@@ -161,7 +166,9 @@ class Check(PointsElsewhere):
                 "a private check has a finite epsilon at its delta, and a seeded one no guarantee",
                 got=f"private={private}",
             )
+        plain_cells = None if cells is None else _checked_cells(cells)
         for field, value in (
+            ("_cells", plain_cells),
             ("_tests", found), ("_guarantee", guarantee), ("_facts", plain),
             ("_private", bool(private)),
         ):  # fmt: skip
@@ -187,6 +194,16 @@ class Check(PointsElsewhere):
     def private(self) -> bool:
         """False if its noise came from a known seed: it must not be published."""
         return self._private
+
+    @property
+    def counts(self) -> np.ndarray | None:
+        """Noisy counts of cells, shape (bins of eta, bins of F); None unless they were checked."""
+        return None if self._cells is None else np.array(self._cells["counts"])
+
+    @property
+    def counts_noise_sd(self) -> float:
+        """Standard deviation of the noise of each count; NaN without cells."""
+        return float("nan") if self._cells is None else float(self._cells["noise_sd"])
 
     @property
     def fingerprint(self) -> str:
@@ -240,6 +257,28 @@ class Check(PointsElsewhere):
 
         return plot_check(self, ax)
 
+    def plot_cells(self) -> Any:
+        """Plot the histogram of F(y | x) with its band, and residuals of all cells.
+
+        Returns
+        -------
+        matplotlib Figure
+
+        Raises
+        ------
+        DomainError
+            No cells were checked.
+        """
+        from pymc_private.criticism.plots import plot_cells
+
+        if self._cells is None:
+            raise DomainError(
+                "this check has no cells",
+                got=", ".join(test.name for test in self._tests),
+                do="pmp.check_plan(summary, 'cells', ...)",
+            )
+        return plot_cells(self)
+
     # ---- stored --------------------------------------------------------------------------------
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Save as JSON, whole or not at all; a file with an equal check stays as it is.
@@ -273,6 +312,7 @@ class Check(PointsElsewhere):
                 Guarantee.from_dict(found["guarantee"]),
                 found["facts"],
                 found["private"],
+                found["cells"],
             )
         except Exception as cause:  # JSON of any form
             raise _damaged() from cause
@@ -291,6 +331,7 @@ class Check(PointsElsewhere):
             "guarantee": self._guarantee.to_dict(),
             "facts": self._facts,
             "private": self._private,
+            "cells": self._cells,
         }
 
     def cite(self) -> str:
@@ -313,7 +354,7 @@ class Check(PointsElsewhere):
         return hash(self.fingerprint)
 
     def __reduce__(self) -> Any:
-        return Check, (self._tests, self._guarantee, self._facts, self._private)
+        return Check, (self._tests, self._guarantee, self._facts, self._private, self._cells)
 
     def __repr__(self) -> str:
         return f"{display.text_card(_title(self), _rows(self))}\n{_table(self)}"
@@ -321,6 +362,13 @@ class Check(PointsElsewhere):
     def _repr_html_(self) -> str:
         rows = [*_rows(self), ("table", _table(self))]
         return display.html_card(_title(self), rows, alarm=not self._private)
+
+
+def _checked_cells(cells: Mapping[str, Any]) -> dict[str, Any]:
+    counts = np.asarray(cells["counts"], dtype=float)
+    if set(cells) != {"counts", "noise_sd"} or counts.ndim != 2:
+        raise DomainError("cells are counts and the standard deviation of their noise")
+    return {"counts": counts.tolist(), "noise_sd": float(cells["noise_sd"])}
 
 
 def holm(p: list[float]) -> list[float]:

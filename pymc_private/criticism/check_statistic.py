@@ -128,7 +128,7 @@ def check_statistic(
     tilt = np.linalg.solve(information + fit.prior_precision, fit.score_sum(values))
     left = projected_values(direction, fit.mean, tilt, fit.scored, fit.scored.values)
     left = np.where(np.isfinite(left), left, 0.0)
-    bounds = _weighted_quantiles(np.abs(left).ravel(), fit.mass.ravel(), QUANTILES)
+    bounds = weighted_quantiles(np.abs(left).ravel(), fit.mass.ravel(), QUANTILES)
     bound = max(
         np.unique(bounds[bounds > 0.0]), key=lambda c: _told(fit, left, c, noise_sd(float(c)))
     )
@@ -187,9 +187,10 @@ def _told(fit: FittedSummary, values: np.ndarray, bound: float, sd: float) -> fl
     return slope**2 / (float((fit.mass * found**2).sum()) + sd**2)
 
 
-def _weighted_quantiles(
+def weighted_quantiles(
     values: np.ndarray, weights: np.ndarray, shares: tuple[float, ...]
 ) -> np.ndarray:
+    """Values below which given shares of the weights lie."""
     order = np.argsort(values)
     total = np.cumsum(weights[order])
     places = np.searchsorted(total, np.array(shares) * total[-1]).clip(0, len(values) - 1)

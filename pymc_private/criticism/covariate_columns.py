@@ -42,7 +42,10 @@ class CovariateColumn:
 
     def of(self, rows: Rows) -> np.ndarray:
         """The column of some rows, shape (N,)."""
-        return np.asarray(rows[self.rows], dtype=float)[(slice(None), *self.index)]
+        found = np.asarray(rows[self.rows], dtype=float)
+        for place in self.index:
+            found = found[:, place]
+        return found
 
 
 class CovariateColumns:

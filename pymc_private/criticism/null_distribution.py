@@ -38,7 +38,9 @@ class NullDistribution:
     whole: float
 
 
-def null_distribution(fit: FittedSummary, values: np.ndarray) -> NullDistribution:
+def null_distribution(
+    fit: FittedSummary, values: np.ndarray, within: float = 0.0
+) -> NullDistribution:
     """The null distribution of the sum of a statistic.
 
     Parameters
@@ -46,8 +48,10 @@ def null_distribution(fit: FittedSummary, values: np.ndarray) -> NullDistributio
     fit : FittedSummary
     values : array, shape (N, Q)
         f at the nodes of the reference.
+    within : float
+        What f varies among outcomes that share a node: n E[Var(f | node)].
     """
-    whole = float((fit.mass * values**2).sum())
+    whole = float((fit.mass * values**2).sum()) + within
     gain, cross = _gain(fit, values)
     away = fit.score_sum(values) - gain @ fit.slope
     variance = whole - float(gain @ cross) + float(away @ fit.covariance @ away)

@@ -1,4 +1,4 @@
-"""The plot of a `Check`."""
+"""Plots of a `Check`: z of its departures, and cells."""
 
 from __future__ import annotations
 
@@ -36,3 +36,39 @@ def plot_check(check: Any, ax: Any = None) -> Any:
     ax.set_title(bands, fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def plot_cells(check: Any) -> Any:
+    """Plot noisy counts by F(y | x), with the band of a right model, and residuals of all cells.
+
+    Bands and residuals take the fit as known: they are for looking, the contrasts are the tests.
+    """
+    from matplotlib.figure import Figure
+
+    counts, noise = check.counts, check.counts_noise_sd
+    bins, size = counts.shape
+    figure = Figure(figsize=(9.0, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    total = counts.sum()
+    share = counts.sum(axis=0) / total * size
+    sd = np.sqrt(total / size * (1 - 1 / size) + bins * noise**2) / total * size
+    middles = (np.arange(size) + 0.5) / size
+    left.axhspan(1 - 1.96 * sd, 1 + 1.96 * sd, color=LINE_COLOR, alpha=0.4, linewidth=0)
+    left.axhline(1.0, color=LINE_COLOR, linewidth=1)
+    left.bar(middles, share, width=0.9 / size, color=OTHER_COLOR, alpha=0.7)
+    left.set_xlim(0, 1)
+    left.set_ylim(0, max(1.3, 1.1 * share.max()))
+    left.set_xlabel("F(y | x) under the fitted model")
+    left.set_title("density of F, band: 95% each", fontsize=10)
+    row = np.maximum(counts.sum(axis=1, keepdims=True), size) / size
+    z = (counts - counts.mean(axis=1, keepdims=True)) / np.sqrt(row * (1 - 1 / size) + noise**2)
+    image = right.imshow(
+        z, cmap="RdBu_r", vmin=-4, vmax=4, origin="lower", aspect="auto", extent=(0, 1, 0, bins)
+    )
+    right.set_yticks(np.arange(bins) + 0.5, [f"{k + 1}" for k in range(bins)])
+    right.set_xlabel("F(y | x)")
+    right.set_ylabel("bin of the linear predictor")
+    right.set_title("residuals in standard deviations", fontsize=10)
+    figure.colorbar(image, ax=right)
+    left.spines[["top", "right"]].set_visible(False)
+    return figure

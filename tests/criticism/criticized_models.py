@@ -8,8 +8,8 @@ import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
-from pymc_private.summaries.choose_mechanism import make_summary_plan
-from pymc_private.summaries.noise import SimulatedNoise
+from pymc_private.summaries.model_scores import score_mechanism
+from pymc_private.summaries.noise import SimulatedNoise, largest_mu
 
 N = 2000
 DOMAIN = {"x": (-1, 1), "z": (-1, 1)}
@@ -68,8 +68,7 @@ def private_of(family, n=N, neighbors="substitute"):
 
 @cache
 def mechanism_of(family, epsilon=1.0, n=N):
-    plan = make_summary_plan(private_of(family, n), epsilon=epsilon, delta=1e-6, method="scores")
-    return plan.mechanism
+    return score_mechanism(private_of(family, n), largest_mu(epsilon, 1e-6))
 
 
 @cache

@@ -146,6 +146,18 @@ def test_a_summary_of_another_kind_is_refused():
         pmp.check_plan(found, "link", **BUDGET)
 
 
+def test_cells_are_counted_once_for_all_contrasts(summary, plan):
+    counted = pmp.check_plan(summary, "cells", **BUDGET)
+    result = pmp.check(counted, random_seed=5)
+    assert result.counts.shape == (4, 8)
+    assert abs(result.counts.sum() - 2000) < 6 * result.counts_noise_sd * 32**0.5
+    assert {test.name for test in result.tests} == {"cells: link", "cells: cubic link"}
+    assert Check.from_bytes(result.to_bytes()) == result
+    assert len(result.plot_cells().axes) == 3  # with the bar of colors
+    with pytest.raises(DomainError, match="no cells"):
+        pmp.check(plan, random_seed=5).plot_cells()
+
+
 def test_holms_rule():
     np.testing.assert_allclose(holm([0.01, 0.04, 0.03]), [0.03, 0.06, 0.06])
     np.testing.assert_allclose(holm([0.5, 0.9]), [1.0, 1.0])

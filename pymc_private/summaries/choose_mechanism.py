@@ -349,7 +349,8 @@ def _refusal(refused: dict[str, PymcPrivateError]) -> PymcPrivateError:
     return Unsupported(
         "no summary fits this model; nothing was charged",
         got="; ".join(f"{name}: {_reason(error)}" for name, error in refused.items()),
-        allowed="one scalar outcome in each record, or records of up to 4 dimensions (cells)",
+        allowed="one scalar outcome in each record (scores), several and no private covariate "
+        "(records), or up to 4 dimensions (cells)",
         do="; ".join((*_cures(refused), "or draws: calibrate(..., release='draws')")),
     )
 

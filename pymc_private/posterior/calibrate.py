@@ -312,13 +312,13 @@ def _refuse_costlier_sampler(request: CalibrationRequest, sampler: str, cost: fl
 
 
 def plan_at_cost(
-    private: PrivateModel, draws: int, delta: float, sampler: Any = AUTO, strict: bool = False
+    private: PrivateModel, draws: int, delta: float, sampler: Any = AUTO
 ) -> Plan:
     """The plan of a model as it stands, whatever its draws cost; pure where delta is zero."""
     (draws, *_) = check_numbers(1.0, delta, draws) or (1,)
     public = public_record_count(private, None)
     certificate, pure = certify(private), delta == 0
-    method = choose_sampler(private, sampler, strict=strict, pure=pure)
+    method = choose_sampler(private, sampler, pure=pure)
     certificate = certificate.on(method.terms(private))
     guarantee = certificate.guarantee(draws)
     cost = guarantee.epsilon(delta)
@@ -333,8 +333,7 @@ def plan_at_cost(
         delta=float(delta),
         frontier=(_frontier_at_cost(private, certificate, draws, public),),
         n=public,
-        alternatives=partial(sampler_candidates, private, draws, pure=pure, strict=strict),
-        strict=strict,
+        alternatives=partial(sampler_candidates, private, draws, pure=pure),
     )
 
 

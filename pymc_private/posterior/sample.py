@@ -51,7 +51,6 @@ def sample(
     random_seed: int | None = None,
     progressbar: bool = True,
     sampler: Any = AUTO,
-    strict: bool = False,
     executor: Executor | None = None,
     accept_prior: bool = False,
     **declaration: Any,
@@ -89,8 +88,6 @@ def sample(
         Show progress on this screen.
     sampler : str or sampler
         As in `calibrate`. Of a plan: may be left out.
-    strict : bool
-        As in `calibrate`.
     executor : concurrent.futures.Executor, optional
         Where independent chains run: a `ProcessPoolExecutor`, or ``client.get_executor()`` of Dask.
         Samplers that share work between draws run here all the same.
@@ -144,7 +141,7 @@ def sample(
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
     check_executor(executor)
     with progress_bars(progressbar):
-        plan = resolve_plan(what, draws, epsilon, delta, declaration, sampler, strict)
+        plan = resolve_plan(what, draws, epsilon, delta, declaration, sampler)
     check_unchanged(plan)
     return charge.publish(_release_job(plan, name, progressbar, executor, accept_prior), options)
 
@@ -223,7 +220,6 @@ def resolve_plan(
     delta: float,
     declaration: Mapping[str, Any],
     sampler: Any,
-    strict: bool,
 ) -> Plan:
     """The plan to draw: the one given, or one made of a private model or a model."""
     _refuse_what_is_not_drawn(what)
@@ -236,7 +232,7 @@ def resolve_plan(
         )
     if isinstance(what, Plan):
         _refuse_other_numbers(what, draws, epsilon, delta)
-        _refuse_other_sampler(what, sampler, strict)
+        _refuse_other_sampler(what, sampler)
         return what
     private = what if isinstance(what, PrivateModel) else privatize(what, **declaration)
     if epsilon is None:
@@ -253,10 +249,8 @@ def resolve_plan(
                 got="draws=None",
                 allowed="draws=1, 2, ...; or epsilon=, within which the number is chosen",
             )
-        return plan_at_cost(private, draws, delta, sampler, strict)
-    return calibrate(
-        private, epsilon=epsilon, delta=delta, draws=draws, sampler=sampler, strict=strict
-    )
+        return plan_at_cost(private, draws, delta, sampler)
+    return calibrate(private, epsilon=epsilon, delta=delta, draws=draws, sampler=sampler)
 
 
 def _refuse_what_is_not_drawn(what: Any) -> None:
@@ -295,17 +289,17 @@ def _refuse_other_numbers(
         )
 
 
-def _refuse_other_sampler(plan: Plan, sampler: Any, strict: bool) -> None:
+def _refuse_other_sampler(plan: Plan, sampler: Any) -> None:
     """Refuse a sampler given beside a plan that is not the plan's own."""
     check_sampler(sampler)
     named = sampler if isinstance(sampler, str) else sampler.name
     same = named in (AUTO, plan.sampler) and (isinstance(sampler, str) or sampler == plan.method)
-    if not same or (strict and not plan.certificate.terms.strict):
+    if not same:
         raise DomainError(
             "a plan fixes its sampler",
-            got=f"sampler={named!r}" if not same else "strict=True",
+            got=f"sampler={named!r}",
             allowed=f"{plan.method}",
-            do="calibrate another plan with sampler= or strict=",
+            do="calibrate another plan with sampler=",
         )
 
 

@@ -237,8 +237,9 @@ def test_a_plan_and_its_draws():
 
 
 def test_a_release():
+    proximal = pmp.samplers.Proximal(strict=True)
     with pytest.warns(pmp.errors.PrivacyWarning):
-        release = pmp.sample(private_of(logistic), draws=2, delta=1e-5, strict=True)
+        release = pmp.sample(private_of(logistic), draws=2, delta=1e-5, sampler=proximal)
     assert release.posterior["beta"].shape == (1, 2, 2)
     assert "real arithmetic" not in repr(release)
     assert "proved, each draw within" in repr(release)

@@ -6,7 +6,6 @@ plan, check it from public facts alone, charge the ledger, and only then read th
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.errors import DomainError, NotInformative, did_you_mean, suggest_arguments
+from pymc_private.errors import DomainError, NotInformative, suggest_arguments
 from pymc_private.ledger import Ledger
 from pymc_private.models.compat import progress_bars
 from pymc_private.models.data_clipping import clip_to_domain
@@ -28,6 +27,11 @@ from pymc_private.posterior.plan import Plan, improvements
 from pymc_private.posterior.rehearsal import rehearse_draw
 from pymc_private.privacy.rounding import format_count
 from pymc_private.release import charge
+from pymc_private.release.arguments import (
+    refuse_keywords,
+    refuse_other_numbers,
+    refuse_second_declaration,
+)
 from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
 from pymc_private.release.release import Release
 from pymc_private.samplers.choose import AUTO, check_sampler
@@ -137,7 +141,7 @@ def sample(
     ----------
     Dimitrakakis et al. (2017), Algorithm 1; theory T1-T3.
     """
-    refuse_keywords(declaration)
+    refuse_keywords(sample, declaration, UNSUPPORTED_KEYWORDS)
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
     check_executor(executor)
     with progress_bars(progressbar):
@@ -199,18 +203,6 @@ UNSUPPORTED_KEYWORDS = {
     "target_accept": "there is no step size; remove it",
     "idata_kwargs": "a release holds draws alone; see release.to_arviz()",
 }
-DECLARATION_KEYWORDS = ("records", "domain", "neighbors", "records_per_unit", "public", "constants")
-
-
-def refuse_keywords(declaration: Mapping[str, Any]) -> None:
-    """Refuse keywords that mean nothing here, with the equivalent (`TypeError`)."""
-    for keyword in declaration:
-        if keyword in UNSUPPORTED_KEYWORDS:
-            raise TypeError(f"sample() has no '{keyword}': {UNSUPPORTED_KEYWORDS[keyword]}")
-        if keyword not in DECLARATION_KEYWORDS:
-            known = (*inspect.signature(sample).parameters, *DECLARATION_KEYWORDS)
-            hint = did_you_mean(keyword, [name for name in known if name != "declaration"])
-            raise TypeError(f"sample() has no keyword '{keyword}'{hint}")
 
 
 def resolve_plan(
@@ -223,15 +215,11 @@ def resolve_plan(
 ) -> Plan:
     """The plan to draw: the one given, or one made of a private model or a model."""
     _refuse_what_is_not_drawn(what)
-    if isinstance(what, Plan | PrivateModel) and declaration:
-        raise DomainError(
-            "the declaration was made already",
-            got=", ".join(declaration),
-            allowed="records=, domain=, ... with a model only",
-            do="call privatize again to declare something else",
-        )
+    if isinstance(what, Plan | PrivateModel):
+        refuse_second_declaration(declaration)
     if isinstance(what, Plan):
-        _refuse_other_numbers(what, draws, epsilon, delta)
+        given = {"draws": draws, "epsilon": epsilon, "delta": delta or None}
+        refuse_other_numbers(given, {key: getattr(what, key) for key in given})
         _refuse_other_sampler(what, sampler)
         return what
     private = what if isinstance(what, PrivateModel) else privatize(what, **declaration)
@@ -270,22 +258,6 @@ def _refuse_what_is_not_drawn(what: Any) -> None:
             allowed="a Plan, a PrivateModel, a model, or nothing in the context of a model",
             do=f"did you mean sample(plan), of a plan made with draws={what}? Each draw costs: "
             "see calibrate",
-        )
-
-
-def _refuse_other_numbers(
-    plan: Plan, draws: int | None, epsilon: float | None, delta: float
-) -> None:
-    """Refuse numbers given beside a plan that are not the plan's own."""
-    given = {"draws": draws, "epsilon": epsilon, "delta": delta or None}
-    fixed = {"draws": plan.draws, "epsilon": plan.epsilon, "delta": plan.delta}
-    other = [key for key, value in given.items() if value is not None and value != fixed[key]]
-    if other:
-        raise DomainError(
-            "a plan fixes its numbers",
-            got=", ".join(f"{key}={given[key]}" for key in other),
-            allowed=", ".join(f"{key}={fixed[key]}" for key in other),
-            do="calibrate another plan",
         )
 
 

@@ -24,6 +24,7 @@ from pymc_private.release.allowed import (
     content_fingerprint,
     dump_json,
 )
+from pymc_private.release.publishable import Publishable
 
 if TYPE_CHECKING:
     from pymc_private.release.estimates import Estimate
@@ -34,7 +35,7 @@ EPSILON_TOLERANCE = 1e-9
 """Relative difference of epsilon that is rounding: platforms differ in the last digits of a log."""
 
 
-class Release:
+class Release(Publishable):
     """Draws that may be published, with their privacy guarantee.
 
     A frozen value: its attributes are copies over read-only arrays; equal content means equal
@@ -64,10 +65,7 @@ class Release:
     __slots__ = ("_facts", "_fingerprint", "_guarantee", "_posterior", "_private")
 
     _facts: dict[str, Any]
-    _fingerprint: str
-    _guarantee: Guarantee
     _posterior: xr.Dataset
-    _private: bool
 
     def __init__(
         self,
@@ -95,24 +93,9 @@ class Release:
         return self._posterior.copy(deep=False)
 
     @property
-    def guarantee(self) -> Guarantee:
-        """What publishing the draws reveals at most."""
-        return self._guarantee
-
-    @property
     def facts(self) -> dict[str, Any]:
         """Public facts about the run (a copy)."""
         return check_facts(self._facts)
-
-    @property
-    def private(self) -> bool:
-        """False if the draws came from a known seed and must not be published."""
-        return self._private
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the content, hex; it distinguishes releases and is not a signature."""
-        return self._fingerprint
 
     def to_arviz(self, chains: int = 1) -> Any:
         """Give a plain InferenceData (ArviZ 0.x) or DataTree (1.x): the group ``posterior`` only.
@@ -196,20 +179,6 @@ class Release:
         from pymc_private.release.predict import predict
 
         return predict(self, what, model=model, bounds=bounds, delta=delta, **covariates)
-
-    def __setattr__(self, field: str, value: object) -> None:
-        raise AttributeError(f"a Release is frozen: cannot set {field!r}")
-
-    def __delattr__(self, field: str) -> None:
-        raise AttributeError(f"a Release is frozen: cannot delete {field!r}")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Release):
-            return NotImplemented
-        return self._fingerprint == other._fingerprint
-
-    def __hash__(self) -> int:
-        return hash(self._fingerprint)
 
     def __reduce__(self) -> Any:
         return Release, (self._posterior, self._guarantee, self._facts, self._private)

@@ -6,7 +6,6 @@ records, charge the ledger, and only then read the data.
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Mapping
 from fractions import Fraction
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.errors import DomainError, Incompatible, NotInformative, did_you_mean
+from pymc_private.errors import DomainError, Incompatible, NotInformative
 from pymc_private.ledger import Ledger
 from pymc_private.models.data_clipping import clip_to_domain
 from pymc_private.models.fingerprint import declaration_fingerprint
@@ -29,6 +28,11 @@ from pymc_private.models.record_likelihood import temporary_records
 from pymc_private.models.verdict import WEAK_SHARE
 from pymc_private.privacy.rounding import format_count
 from pymc_private.release import charge
+from pymc_private.release.arguments import (
+    refuse_keywords,
+    refuse_other_numbers,
+    refuse_second_declaration,
+)
 from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
 from pymc_private.release.draws_job import promised_guarantee, publication_facts
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
@@ -46,7 +50,6 @@ from pymc_private.summaries.summary_plan import (
     summary_improvements,
 )
 
-DECLARATION_KEYWORDS = ("records", "domain", "neighbors", "records_per_unit", "public", "constants")
 DRAW_KEYWORDS = {
     "draws": "a summary is one; draws are those of pm.sample on summary.model(), as many as you "
     "like; pmp.sample releases private draws",
@@ -146,23 +149,12 @@ def summarize(
     ----------
     Dong, Roth and Su (2022); theory T30-T33, T35, T36.
     """
-    _refuse_keywords(declaration)
+    refuse_keywords(summarize, declaration, DRAW_KEYWORDS)
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
     plan = _resolve_plan(what, epsilon, delta, method, reference, n, declaration)
     check_plan_unchanged(plan)
     found = charge.publish(_summary_job(plan, name, progressbar, accept_prior), options)
     return found.with_origin(plan.private, plan.mechanism, accept)
-
-
-def _refuse_keywords(declaration: Mapping[str, Any]) -> None:
-    """Refuse keywords that mean nothing here, with the equivalent (`TypeError`)."""
-    for keyword in declaration:
-        if keyword in DRAW_KEYWORDS:
-            raise TypeError(f"summarize() has no '{keyword}': {DRAW_KEYWORDS[keyword]}")
-        if keyword not in DECLARATION_KEYWORDS:
-            known = (*inspect.signature(summarize).parameters, *DECLARATION_KEYWORDS)
-            hint = did_you_mean(keyword, [name for name in known if name != "declaration"])
-            raise TypeError(f"summarize() has no keyword '{keyword}'{hint}")
 
 
 def _resolve_plan(
@@ -176,13 +168,8 @@ def _resolve_plan(
 ) -> SummaryPlan:
     """The plan to release: the one given, or one made of a private model or a model."""
     _refuse_draws(what)
-    if isinstance(what, SummaryPlan | PrivateModel) and declaration:
-        raise DomainError(
-            "the declaration was made already",
-            got=", ".join(declaration),
-            allowed="records=, domain=, ... with a model only",
-            do="call privatize again to declare something else",
-        )
+    if isinstance(what, SummaryPlan | PrivateModel):
+        refuse_second_declaration(declaration)
     if isinstance(what, SummaryPlan):
         _refuse_other_numbers(what, epsilon, delta, method, reference, n)
         return what
@@ -214,22 +201,19 @@ def _refuse_other_numbers(
     plan: SummaryPlan, epsilon: float | None, delta: float, method: str, reference: Any, n: Any
 ) -> None:
     """Refuse numbers given beside a plan that are not the plan's own."""
-    fixed = {"epsilon": plan.epsilon, "delta": plan.delta, "method": plan.method}
     given = {
         "epsilon": epsilon,
         "delta": delta or None,
         "method": None if method == AUTO else method,
+        "n": None if n in (plan.n, plan.guess) else n,
+        "reference": None if reference is None else "a reference of its own",
     }
-    other = [key for key, value in given.items() if value is not None and value != fixed[key]]
-    other += ["reference"] if reference is not None else []
-    other += ["n"] if n is not None and n not in (plan.n, plan.guess) else []
-    if other:
-        raise DomainError(
-            "a plan fixes its numbers",
-            got=", ".join(other),
-            allowed=", ".join(f"{key}={fixed[key]}" for key in other if key in fixed) or "nothing",
-            do="calibrate another plan",
-        )
+    reference_text = "none" if plan.reference is None else "that of the plan"
+    public = plan.n if plan.n is not None else plan.guess
+    fixed = {"n": public, "reference": reference_text}
+    refuse_other_numbers(
+        given, {k: getattr(plan, k) for k in ("epsilon", "delta", "method")} | fixed
+    )
 
 
 # ---- the job -----------------------------------------------------------------------------------

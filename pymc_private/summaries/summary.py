@@ -29,6 +29,7 @@ from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release import citations, display, storage
 from pymc_private.release.allowed import as_float
+from pymc_private.release.publishable import Publishable
 from pymc_private.release.release import EPSILON_TOLERANCE, Release, read_saved_file
 from pymc_private.summaries.protocol import Caution, Mechanism, Released
 from pymc_private.summaries.summary_contents import (
@@ -71,7 +72,7 @@ ELSEWHERE = {
 """What to write in place of attributes that a summary has not."""
 
 
-class Summary(PointsElsewhere):
+class Summary(PointsElsewhere, Publishable):
     """A noisy summary that may be published, with its privacy guarantee.
 
     A frozen value: equal content means equal objects, equal hashes and, saved, equal bytes. While
@@ -100,10 +101,7 @@ class Summary(PointsElsewhere):
 
     _accepted: bool
     _facts: dict[str, Any]
-    _fingerprint: str
-    _guarantee: Guarantee
     _origin: tuple[PrivateModel, Mechanism] | None
-    _private: bool
     _released: Released
 
     def __init__(
@@ -130,24 +128,9 @@ class Summary(PointsElsewhere):
         return dict(self._released)
 
     @property
-    def guarantee(self) -> Guarantee:
-        """What publishing the summary reveals at most."""
-        return self._guarantee
-
-    @property
     def facts(self) -> dict[str, Any]:
         """Public facts (a copy)."""
         return check_summary_facts(self._facts)
-
-    @property
-    def private(self) -> bool:
-        """False if its noise came from a known seed: it must not be published."""
-        return self._private
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the content, hex; it distinguishes summaries and is not a signature."""
-        return self._fingerprint
 
     @property
     def verdict(self) -> str:
@@ -281,20 +264,6 @@ class Summary(PointsElsewhere):
         """BibTeX for the theorems that guarantee and likelihood rest on."""
         theorems = f"{self._guarantee.theorem}, {THEOREMS.get(self._facts['method'], '')}"
         return citations.cite(theorems, self._facts.get("citations", ()))
-
-    def __setattr__(self, field: str, value: object) -> None:
-        raise AttributeError(f"a Summary is frozen: cannot set {field!r}")
-
-    def __delattr__(self, field: str) -> None:
-        raise AttributeError(f"a Summary is frozen: cannot delete {field!r}")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Summary):
-            return NotImplemented
-        return self._fingerprint == other._fingerprint
-
-    def __hash__(self) -> int:
-        return hash(self._fingerprint)
 
     def __reduce__(self) -> Any:  # without the model, which holds the data
         return Summary, (self._released, self._guarantee, self._facts, self._private)

@@ -1,6 +1,6 @@
 """Do verdicts on plans come true? Simulated studies, private draws, and what they really removed.
 
-Run ``python -m benchmarks.verdict [studies]``. For each model, number of records and of draws,
+Run ``python -m benchmarks.verdict [studies [model ...]]``. For each model, number of records and of draws,
 calibrate once (the plan reads no data), then simulate studies: parameters from the prior, records
 from the model, draws by the plan (from a seed). Realized share of the prior variance: 1 - E (draw -
 truth)^2 / (2 Var prior), averaged over draws, studies and parameters; a draw of the prior itself
@@ -134,15 +134,15 @@ def realized_shares(study: Study, n: int, studies: int) -> tuple[pmp.Plan, np.nd
     return plan, np.array(shares)
 
 
-def main(studies: int) -> None:
+def main(studies: int, names: list[str]) -> None:
     warnings.simplefilter("ignore")
     print(
         f"{'model':12s} {'n':>6s} {'verdict':12s} {'expected':>9s} {'realized':>9s} {'error':>6s}"
     )
     false = far = total = 0
-    for name, study in STUDIES.items():
+    for name in names or STUDIES:
         for n in SIZES:
-            plan, shares = realized_shares(study, n, studies)
+            plan, shares = realized_shares(STUDIES[name], n, studies)
             mean, error = shares.mean(), shares.std() / studies**0.5
             near = {verdict_of(float(max(mean + k * error, 0.0))) for k in (-2, 0, 2)}
             wrong = plan.verdict not in near
@@ -160,4 +160,4 @@ def main(studies: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20, sys.argv[2:])

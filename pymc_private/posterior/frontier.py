@@ -23,12 +23,13 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from pymc_private.errors import BudgetExceeded, PymcPrivateError
+from pymc_private.errors import BudgetExceeded, PymcPrivateError, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.verdict import (
     INFORMATIVE_SHARE,
     VERDICTS,
     free_coordinates,
+    share_text,
     variance_removed,
     variance_removed_by_draws,
     verdict_of,
@@ -40,7 +41,9 @@ from pymc_private.posterior.candidates import (
     candidate_boxes,
 )
 from pymc_private.posterior.plan import FrontierRow
+from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.summaries.choose_mechanism import make_summary_plan
 
 NUMBERS_OF_DRAWS = (1, 2, 5, 10, 20, 50, 100)
 """Weighed in turn where no number of draws was asked for."""
@@ -159,7 +162,7 @@ def _rows_of(
     clipped = _clip_worth_weighing(candidates, request, budget, rows)
     rows += [] if clipped is None else [clipped]
     if not rows:
-        raise candidates.refusal()
+        raise _with_advice(candidates.refusal(), request)
     value = partial(_value, temper=request.temper)
     coarse = max(rows, key=value)
     best = candidates.finely(coarse, budget)
@@ -199,6 +202,31 @@ def _clip_worth_weighing(
 def _grade(share: float) -> int:
     """The place of a verdict in their order."""
     return VERDICTS.index(verdict_of(share))
+
+
+def _with_advice(refusal: PymcPrivateError, request: CalibrationRequest) -> PymcPrivateError:
+    """A refusal of draws that names noisy scores too, where they can be had and tell something."""
+    if not isinstance(refusal, Unsupported):
+        return refusal
+    try:
+        summary = make_summary_plan(
+            request.private,
+            epsilon=request.epsilon,
+            delta=request.delta,
+            method="scores",
+            n=request.n if request.private.neighbors == ADD_REMOVE else None,
+        )
+    except PymcPrivateError:
+        return refusal
+    if summary.verdict in ("", VERDICTS[0]):
+        return refusal
+    return Unsupported(
+        refusal.problem,
+        got=refusal.got,
+        allowed=refusal.allowed,
+        do="one noisy summary in place of draws, calibrate(..., release='summary'): it would "
+        f"remove about {share_text(summary.information)} of the prior variance; or {refusal.do}",
+    )
 
 
 def _refuse_untempered(chosen: FrontierRow, epsilon: float, delta: float, draws: int) -> None:

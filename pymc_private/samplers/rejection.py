@@ -555,7 +555,8 @@ def _check_dimension(private: PrivateModel) -> None:
             "is proved to be log-concave",
             got=str(reason),
             allowed="at most 4 parameters of any shape",
-            do="fix or merge some parameters, or another sampler",
+            do="fix or merge some parameters, or sampler=pmp.samplers.Nuts(tv=...), whose claim is "
+            "conditional",
         ) from None
     if private.n > most:
         raise Unsupported(

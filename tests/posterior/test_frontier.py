@@ -196,6 +196,28 @@ def test_one_draw_is_taken_unless_the_budget_affords_more_of_the_whole_likelihoo
     assert pmp.calibrate(slopes, epsilon=500.0, delta=1e-6, draws=1).draws == 1
 
 
+def heavy_tails():
+    """Six parameters of a posterior that is not log-concave, which no sampler of draws covers."""
+    x = pm.Data("X", np.zeros((2000, 2)), dims=("i", None))
+    mean = pm.Normal("a", 0, 1) + x @ pm.Normal("b", 0, 1, shape=2)
+    nu, sigma = pm.Gamma("nu", 4, 1), pm.Gamma("sigma", 4, 4)
+    shift = pm.Normal("shift", 0, 0.1)
+    mean = mean + shift * x[:, 0] ** 2
+    pm.StudentT("y", nu=nu, mu=mean, sigma=sigma, observed=np.zeros(2000), dims="i")
+
+
+@pytest.mark.audit
+def test_where_no_draw_can_be_had_the_refusal_names_a_summary_that_can():
+    private = private_of(heavy_tails, {"X": pmp.Ball(1.0), "y": (-9, 9)}, n=2000)
+    with pytest.raises(pmp.errors.Unsupported, match="release='summary'") as refused:
+        pmp.calibrate(private, clip=False, **BUDGET)
+    assert "or fix or merge some parameters" in str(refused.value)
+    assert pmp.calibrate(private, release="summary", **BUDGET).verdict == "informative"
+    with pytest.raises(pmp.errors.Unsupported) as pure:  # scores need a delta
+        pmp.calibrate(private, epsilon=1.0)
+    assert "release='summary'" not in str(pure.value)
+
+
 def test_a_reader_of_draws_learns_what_the_best_linear_guess_removes():
     rng = np.random.default_rng(0)
     share, count = 0.7, 3

@@ -32,6 +32,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_private.summaries.lattice import pack_symmetric
+from pymc_private.summaries.structure import Structure
 from pymc_private.summaries.symmetric import matrix_power
 
 Rows = Mapping[str, np.ndarray]
@@ -108,11 +109,18 @@ class ScoredRows:
             np.where(usable, scores, 0.0),
         )
 
-    def metric(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """W = M^(-1/2) and its inverse, M the information of one record averaged over the rows."""
+    def metric(
+        self, weights: np.ndarray, structure: Structure | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """W with W M W' = I and its inverse, M a record's information averaged over the rows.
+
+        The symmetric root, or one that keeps the zeros of a structure.
+        """
         frame = self.framed(np.eye(self.jacobian.shape[2]))
         information = frame.weighted_sum(_second_moments(frame.scores, frame.mass), weights)
-        return matrix_power(information, -0.5), matrix_power(information, 0.5)
+        if structure is None:
+            return matrix_power(information, -0.5), matrix_power(information, 0.5)
+        return structure.metric(information)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +224,7 @@ class ClippedScore:
     theta : array, shape (p,)
         Where the score is taken.
     metric : array, shape (p, p)
-        W, symmetric.
+        W.
     bound : float
         C.
     weight_bound : float
@@ -283,9 +291,9 @@ def clipping(norm: np.ndarray, bound: float) -> np.ndarray:
 
 
 def _directions(jacobian: np.ndarray, metric: np.ndarray) -> np.ndarray:
-    """Jacobians (N, m, p) times the metric."""
+    """Rows of A W' for Jacobians A of shape (N, m, p)."""
     found = np.zeros_like(jacobian)
-    for column, row in zip(np.moveaxis(jacobian, 2, 0), metric, strict=True):
+    for column, row in zip(np.moveaxis(jacobian, 2, 0), metric.T, strict=True):
         found += column[:, :, None] * row
     return found
 

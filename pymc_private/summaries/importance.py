@@ -97,47 +97,53 @@ def importance_draws(
     center = np.array(center, dtype=float)
     if climb:
         center = _climbed(log_density, center, np.linalg.cholesky(covariance))
-    p = len(center)
     for k in range(rounds):
         last = k == rounds - 1
         inflation = INFLATION if k else FIRST_INFLATION
         count = draws if last else max(draws // 2, 1)
-        points, proposal = _proposed(center, covariance * inflation, rng, count)
+        points, proposal = proposed(center, covariance * inflation, rng, count, DEGREES)
         logs = np.asarray(log_density(points), dtype=float)
-        weights = _weights(np.where(np.isfinite(logs), logs, -np.inf) - proposal)
-        if last:
-            break
-        effective = 1.0 / (weights**2).sum()
-        if effective < FEW:
-            weights **= 0.5 if effective > VERY_FEW else 0.25
-            weights /= weights.sum()
-        found = WeightedDraws(points, weights)
-        center, covariance = found.mean, _proper(found.covariance, p)
-    return WeightedDraws(points, weights)
+        found = WeightedDraws(points, effective_weights(logs - proposal, flatten=not last))
+        center, covariance = found.mean, proper_covariance(found.covariance)
+    return found
 
 
-def _proposed(
-    center: np.ndarray, covariance: np.ndarray, rng: np.random.Generator, count: int
+def proposed(
+    center: np.ndarray,
+    covariance: np.ndarray,
+    rng: np.random.Generator,
+    count: int,
+    degrees: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draws of a multivariate t and their log density up to a constant."""
     p = len(center)
-    scale = np.sqrt(DEGREES / rng.chisquare(DEGREES, count))
+    scale = np.sqrt(degrees / rng.chisquare(degrees, count))
     white = rng.standard_normal((count, p)) * scale[:, None]
-    logs = -0.5 * (DEGREES + p) * np.log1p((white**2).sum(axis=1) / DEGREES)
+    logs = -0.5 * (degrees + p) * np.log1p((white**2).sum(axis=1) / degrees)
     return center + white @ np.linalg.cholesky(covariance).T, logs
 
 
-def _weights(logs: np.ndarray) -> np.ndarray:
-    """Normalized weights; equal ones where nothing has density."""
+def effective_weights(logs: np.ndarray, flatten: bool) -> np.ndarray:
+    """Normalized weights of log weights; equal ones where nothing has density.
+
+    `flatten`: raised to a power below one where few draws would carry them, for adaptation.
+    """
+    logs = np.where(np.isnan(logs), -np.inf, logs)
     top = logs.max()
     if not np.isfinite(top):
         return np.full(len(logs), 1.0 / len(logs))
     weights = np.exp(logs - top)
-    return weights / weights.sum()
+    weights /= weights.sum()
+    effective = 1.0 / (weights**2).sum()
+    if flatten and effective < FEW:
+        weights **= 0.5 if effective > VERY_FEW else 0.25
+        weights /= weights.sum()
+    return np.asarray(weights)
 
 
-def _proper(covariance: np.ndarray, p: int) -> np.ndarray:
+def proper_covariance(covariance: np.ndarray) -> np.ndarray:
     """A covariance with a little more of its own size on the diagonal."""
+    p = len(covariance)
     return covariance + (1e-10 + 1e-9 * np.trace(covariance) / p) * np.eye(p)
 
 

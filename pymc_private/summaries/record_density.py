@@ -118,6 +118,16 @@ class RecordDensity:
             return parameters
         return found
 
+    @cached_property
+    def read_places(self) -> np.ndarray:
+        """Coordinates of the parameters that the density of a record reads, increasing."""
+        above = set(ancestors([self._value]))
+        read = [name for name, v in self._values.items() if v in above]
+        slices = self.parameters.slices
+        return np.concatenate(
+            [np.arange(slices[name].start, slices[name].stop) for name in read]
+        ).astype(int)
+
     def _size_of(self, variable: Variable) -> int:
         return int(np.prod(self._shapes[variable]))
 
@@ -377,7 +387,7 @@ def _only_outcome(private: PrivateModel) -> Source:
             "a summary of scores is about one outcome per record",
             got=", ".join(found) or "no observed variable",
             allowed="one observed variable",
-            do='method="cells", or one summary for each outcome of a model of its own',
+            do='method="records" where no covariate is private, or one summary for each outcome',
         )
     ((source, rv),) = found.values()
     if source is None or casts_between(base.rvs_to_values[rv], source.variable) is None:
@@ -392,7 +402,7 @@ def _only_outcome(private: PrivateModel) -> Source:
             "a summary of scores is about outcomes of one number",
             got=f"{source.name}: entries of shape {source.row_shape}",
             allowed="one number a record",
-            do='method="cells" for up to four dimensions, or draws: pmp.sample',
+            do='method="records" where no covariate is private, or draws: pmp.sample',
         )
     return source
 

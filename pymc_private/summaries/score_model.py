@@ -22,6 +22,7 @@ from pymc_private.summaries.batched import NumpyProgram, rewritten, without_chec
 from pymc_private.summaries.clipped_scores import RecordModel
 from pymc_private.summaries.numpy_likelihood import NumpyLikelihood
 from pymc_private.summaries.parameters import ParameterVector
+from pymc_private.summaries.read_parameters import read_part
 from pymc_private.summaries.record_density import RecordDensity
 from pymc_private.summaries.score_likelihood import PooledLikelihood
 from pymc_private.summaries.score_slopes import PooledSlopes
@@ -45,13 +46,14 @@ class HasDensity(RecordModel, Protocol):
 
 
 def symbolic_pooled_likelihood(
-    pooled: PooledLikelihood, density: RecordDensity, parameters: Mapping[str, Variable]
+    pooled: PooledLikelihood, model: HasDensity, parameters: Mapping[str, Variable]
 ) -> Variable:
     """The log-likelihood of released scores, of parameters in natural units.
 
     Up to the same constant as `PooledLikelihood.log_likelihood`.
     """
-    theta = density.parameters.symbolic_vector(parameters)
+    density = model.density
+    theta = read_part(model.parameters, density.parameters.symbolic_vector(parameters))
     logs = density.symbolic_log_density(parameters, pooled.rows, pooled.values)
     whole = pt.second(pt.constant(np.zeros_like(pooled.base)), logs)
     value, *_ = NumpyLikelihood(PooledSlopes(pooled))(whole, theta)
@@ -66,10 +68,10 @@ def score_potential(
 ) -> Variable:
     """The log-likelihood of released scores as a graph of a model's parameters, checked."""
     return checked_potential(
-        lambda natural: symbolic_pooled_likelihood(pooled, model.density, natural),
+        lambda natural: symbolic_pooled_likelihood(pooled, model, natural),
         parameters,
         model.density.parameters,
-        lambda theta: pooled.log_likelihood(model, theta),
+        lambda theta: pooled.log_likelihood(model, read_part(model.parameters, theta)),
         start,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,6 +35,10 @@ from pymc_private.summaries.protocol import Progress, Records, Released, Summary
 from pymc_private.summaries.reference import MOMENT_SHARES, CovariateReference
 from pymc_private.summaries.score_bounds import NoiseSd, joint_bounds, pilot_bound
 from pymc_private.summaries.score_budget import ROUNDS, ScoreBudget
+from pymc_private.summaries.structure import Structure, pairs_read_together, structure_of
+
+STRUCTURE_STEPS = (0.1, -0.7)
+"""Where it is seen which parameters a record reads, in prior standard deviations from the mean."""
 
 
 class MomentsStage(Protocol):
@@ -96,6 +101,14 @@ class ScoreDesign:
     def size(self) -> int:
         """p, the number of parameters."""
         return len(self.prior.mean)
+
+    @cached_property
+    def structure(self) -> Structure:
+        """Which parameters records read together."""
+        points = [self.prior.mean + step * self.prior.sd for step in STRUCTURE_STEPS]
+        return structure_of(
+            pairs_read_together([self.model.jacobian(at, self.large.rows) for at in points])
+        )
 
     @property
     def reference_error(self) -> float:
@@ -220,10 +233,10 @@ class _Run:
         path, releases = PilotPath(mode, np.zeros_like(mode)), list[NoisyScore]()
         for k, mu in enumerate(design.budget.pilots):
             scored = score_rows(design.model, theta, large.rows)
-            metric, _ = scored.metric(large.weights)
+            metric, _ = scored.metric(large.weights, design.structure)
             frame = scored.framed(metric)
             sd = design.score_sd(self.noise, mu)
-            choice = pilot_bound(frame, self.weights, metric @ prior.precision @ metric, sd)
+            choice = pilot_bound(frame, self.weights, metric @ prior.precision @ metric.T, sd)
             score = ClippedScore(design.model, theta, metric, choice.bound)
             releases.append(self._noisy_score(score, mu, frame))
             mode, covariance = posterior_mode(
@@ -260,13 +273,13 @@ class _Run:
         design, large = self.design, self.large
         budget, prior = design.budget, design.prior
         scored = score_rows(design.model, mode, large.rows)
-        metric, root = scored.metric(large.weights)
+        metric, root = scored.metric(large.weights, design.structure)
         frame = scored.framed(metric)
         choice = joint_bounds(
             frame,
             self.weights,
-            metric @ prior.precision @ metric,
-            root @ covariance @ root,
+            metric @ prior.precision @ metric.T,
+            root.T @ covariance @ root,
             design.score_sd(self.noise, budget.score),
             design.curvature_sd(self.noise),
         )

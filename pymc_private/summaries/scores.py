@@ -26,9 +26,18 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.summaries.clipped_scores import (
     ClippedScore,
+    FramedRows,
     RecordModel,
     Rows,
+    clip_rows,
     score_rows,
+)
+from pymc_private.summaries.curvature_check import (
+    WARN_EIGENVALUE,
+    least_eigenvalue,
+    shrunken,
+    usable_share,
+    weak_curvature,
 )
 from pymc_private.summaries.noise import NoiseScale
 from pymc_private.summaries.pilot import (
@@ -44,8 +53,9 @@ from pymc_private.summaries.protocol import (
     Released,
     SummaryNoise,
 )
+from pymc_private.summaries.read_parameters import ReadParameters, read_part
 from pymc_private.summaries.reference import CovariateReference
-from pymc_private.summaries.score_bounds import joint_bounds, pilot_bound
+from pymc_private.summaries.score_bounds import BoundChoice, joint_bounds, pilot_bound
 from pymc_private.summaries.score_budget import (
     COUNT_SHARE,
     CURVATURE_SHARE,
@@ -58,21 +68,16 @@ from pymc_private.summaries.score_budget import (
 from pymc_private.summaries.score_likelihood import Curvature, PooledLikelihood, pooled_likelihood
 from pymc_private.summaries.score_model import HasDensity, score_potential
 from pymc_private.summaries.score_release import MomentsStage, ScoreDesign, release_scores
-from pymc_private.summaries.symmetric import floor_eigenvalues, shrink
+from pymc_private.summaries.symmetric import floor_eigenvalues
 
 FINAL_MODE_STEPS = 8
 """Gauss-Newton steps to the mode of all releases."""
-MOST_SHRINKAGE, PUBLIC_ERROR = 0.6, 0.15
-"""H~ is pulled towards its public shape by at most the larger of the first and of what a relative
-error of the second in H_pub would justify."""
 LEAST_CURVATURE = 0.05
 """Eigenvalues of H are at least this share of the mean eigenvalue of H_pub."""
 INFORMATION_DRAWS, INFORMATION_SEED = 12, 20260103
 """Prior draws over which the expected information is averaged."""
 MOST_OF_INFORMATION = 0.999
 """A score has at most this share of the information of its records."""
-WARN_EIGENVALUE, REFUSE_EIGENVALUE = 4.0, 1.0
-"""Least eigenvalue of H~ in units of tau."""
 WARN_DISTANCE, REFUSE_DISTANCE = 10.0, 25.0
 """Squared length of g at theta_t, per parameter, in units of its covariance."""
 
@@ -120,13 +125,15 @@ class ScoreMechanism:
         relation: str = SUBSTITUTE,
         records_per_unit: int = 1,
     ) -> None:
-        self.model, self.parameters = model, model.parameters
+        read = model.parameters
+        self.model, self.read = model, read
+        self.parameters = read.whole if isinstance(read, ReadParameters) else read
         self.mu, self.count = mu, float(count)
         has_moments = moments is not None
         covariates = has_moments if covariates is None else covariates
         self.design = ScoreDesign(
             model,
-            NormalPrior(model.parameters.mean, model.parameters.covariance),
+            NormalPrior(read.mean, read.covariance),
             large,
             small,
             score_budget(mu, relation == ADD_REMOVE, covariates, has_moments),
@@ -177,10 +184,20 @@ class ScoreMechanism:
     @cached_property
     def information(self) -> float:
         """Expected information gain (nats) about all parameters, averaged over the prior."""
-        draws = self.parameters.draws(INFORMATION_DRAWS, INFORMATION_SEED)
-        return float(np.mean([self._information_at(theta) for theta in draws]))
+        return float(np.mean([nats for nats, _ in self._expectations]))
 
-    def _information_at(self, theta: np.ndarray) -> float:
+    @property
+    def usable(self) -> float:
+        """Expected share of summaries that noise in their curvature does not spoil."""
+        return float(np.mean([share for _, share in self._expectations]))
+
+    @cached_property
+    def _expectations(self) -> list[tuple[float, float]]:
+        """Information and share of usable summaries at draws from the prior."""
+        draws = read_part(self.read, self.parameters.draws(INFORMATION_DRAWS, INFORMATION_SEED))
+        return [self._expected_at(theta) for theta in draws]
+
+    def _expected_at(self, theta: np.ndarray) -> tuple[float, float]:
         """1/2 log det(I + S0 F), F the precision of pilots and final score taken at theta.
 
         All of them are sums over the same records: their noise is independent, the sampling error
@@ -188,9 +205,9 @@ class ScoreMechanism:
         """
         design, large = self.design, self.design.large
         scored, weights = score_rows(self.model, theta, large.rows), self.count * large.weights
-        metric, _ = scored.metric(large.weights)
+        metric, _ = scored.metric(large.weights, design.structure)
         frame = scored.framed(metric)
-        prior = metric @ design.prior.precision @ metric
+        prior = metric @ design.prior.precision @ metric.T
         sd = design.score_sd(design.scale, design.budget.pilots[0])
         pilot = pilot_bound(frame, weights, prior, sd).precision
         total = prior + ROUNDS * pilot
@@ -205,7 +222,16 @@ class ScoreMechanism:
         parts = ROUNDS * noise_precision(pilot, self.count)
         parts = parts + noise_precision(final.precision, self.count)
         found = np.linalg.inv(np.linalg.inv(parts) + np.eye(len(prior)) / self.count)
-        return 0.5 * float(np.linalg.slogdet(prior + found)[1] - np.linalg.slogdet(prior)[1])
+        nats = 0.5 * float(np.linalg.slogdet(prior + found)[1] - np.linalg.slogdet(prior)[1])
+        return nats, self._usable_at(frame, weights, final)
+
+    def _usable_at(self, frame: FramedRows, weights: np.ndarray, final: BoundChoice) -> float:
+        """The share of usable summaries at the bounds of a final release."""
+        noise = self.design.curvature_sd(self.design.scale)
+        if noise is None:
+            return 1.0
+        expected, _ = clip_rows(frame, final.bound, final.weight_bound).moments(weights)
+        return usable_share(expected, noise(final.weight_bound), self.design.structure)
 
     # ---- the release -----------------------------------------------------------------------------
     def release(
@@ -218,12 +244,15 @@ class ScoreMechanism:
     def log_likelihood(self, released: Mapping[str, np.ndarray]) -> LogLikelihood:
         """Log-likelihood up to a constant at unconstrained vectors (S, p)."""
         pooled = self.pooled(released)
-        return lambda theta: pooled.log_likelihood(self.model, theta)
+        return lambda theta: pooled.log_likelihood(self.model, read_part(self.read, theta))
 
     def start(self, released: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """The mode of all releases, and the covariance of a normal approximation there."""
         pooled = self.pooled(released)
-        return pooled.center, np.linalg.inv(pooled.precision + self.design.prior.precision)
+        covariance = np.linalg.inv(pooled.precision + self.design.prior.precision)
+        if isinstance(self.read, ReadParameters):
+            return self.read.extended(pooled.center, covariance)
+        return pooled.center, covariance
 
     def potential(self, released: Mapping[str, np.ndarray], parameters: Mapping[str, Any]) -> Any:
         """The log-likelihood as a PyTensor scalar of the natural parameters, checked."""
@@ -287,8 +316,7 @@ class ScoreMechanism:
         if sd == 0.0:
             least = LEAST_CURVATURE * mean
             return Curvature(floor_eigenvalues(released["curvature"], least), public, 0.0)
-        most = max(MOST_SHRINKAGE, sd**2 / (sd**2 + (PUBLIC_ERROR * mean) ** 2))
-        value, weight = shrink(released["curvature"], public, sd, most)
+        value, weight = shrunken(released["curvature"], public, sd, self.design.structure)
         value = floor_eigenvalues(value, LEAST_CURVATURE * mean)
         return Curvature(value, public, sd * float(np.sqrt(1.0 - weight)))
 
@@ -296,22 +324,23 @@ class ScoreMechanism:
         """Reasons to distrust what was released: a noisy H, a far g."""
         found: list[Caution] = []
         sd = float(released["curvature_sd"])
+        distance, public = self._at_final(released)
         if sd > 0.0:
-            least = float(np.linalg.eigvalsh(released["curvature"])[0]) / sd
+            least = least_eigenvalue(released["curvature"], public, sd, self.design.structure)
             if least < WARN_EIGENVALUE:
-                found.append(_weak_curvature(least))
-        distance = self._distance(released)
+                found.append(weak_curvature(least))
         if distance > WARN_DISTANCE:
             found.append(_far_score(distance))
         return found
 
-    def _distance(self, released: Mapping[str, np.ndarray]) -> float:
-        """g' (J + s^2 I)^-1 g / p at theta_t."""
+    def _at_final(self, released: Mapping[str, np.ndarray]) -> tuple[float, np.ndarray]:
+        """g' (J + s^2 I)^-1 g / p at theta_t, and H_pub."""
         large = reference_of(released, "large")
         final = self._noisy_score(released, ROUNDS, large.rows)
-        _, second = final.clipped.moments(float(released["count"]) * large.weights)
+        public, second = final.clipped.moments(float(released["count"]) * large.weights)
         noise = final.sd**2 * np.eye(len(second))
-        return float(final.value @ np.linalg.solve(second + noise, final.value)) / len(second)
+        squared = float(final.value @ np.linalg.solve(second + noise, final.value))
+        return squared / len(second), public
 
 
 def noise_precision(precision: np.ndarray, count: float) -> np.ndarray:
@@ -319,15 +348,6 @@ def noise_precision(precision: np.ndarray, count: float) -> np.ndarray:
     values, vectors = np.linalg.eigh((precision + precision.T) / 2.0)
     values = np.clip(values, 1e-12 * count, MOST_OF_INFORMATION * count)
     return (vectors / (1.0 / values - 1.0 / count)) @ vectors.T
-
-
-def _weak_curvature(least: float) -> Caution:
-    return Caution(
-        f"the noisy curvature has an eigenvalue of {least:.2g} noise standard deviations "
-        f"({WARN_EIGENVALUE:g} or more is well determined): some direction of the parameters is "
-        "hardly measured. More records, a larger epsilon or fewer parameters help",
-        refuse=least < REFUSE_EIGENVALUE,
-    )
 
 
 def _far_score(distance: float) -> Caution:

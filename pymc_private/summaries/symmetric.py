@@ -27,17 +27,17 @@ def floor_eigenvalues(matrix: np.ndarray, least: float) -> np.ndarray:
 
 
 def shrink(
-    noisy: np.ndarray, public: np.ndarray, sd: float, most: float
+    noisy: np.ndarray, public: np.ndarray, sd: float, most: float, entries: int
 ) -> tuple[np.ndarray, float]:
     """A noisy matrix pulled towards the shape of a public one, and the weight of the latter.
 
     With T the public matrix scaled to the trace of the noisy H, the result is
     (1 - lambda) H + lambda T, lambda = E|noise|_F^2 / |H - T|_F^2 and at most `most`. The noise
     that remains has standard deviation (1 - lambda) sd; what the public shape gets wrong is charged
-    for by the caller, who takes sd sqrt(1 - lambda).
+    for by the caller, who takes sd sqrt(1 - lambda). `entries` on and below the diagonal are noisy,
+    the others known.
     """
-    p = len(noisy)
     target = public * (np.trace(noisy) / np.trace(public))
     distance = float(((noisy - target) ** 2).sum())
-    weight = min(most, sd**2 * p * (p + 1) / 2.0 / max(distance, 1e-300))
+    weight = min(most, sd**2 * entries / max(distance, 1e-300))
     return (1.0 - weight) * noisy + weight * target, weight

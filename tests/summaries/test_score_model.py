@@ -32,8 +32,7 @@ def test_both_forms_agree_also_in_the_model(name):
     likelihood = mechanism.log_likelihood(found)(theta)
     values = mechanism.parameters.inputs()
     natural = mechanism.parameters.symbolic_natural(values)
-    density = mechanism.model.density
-    graph = symbolic_pooled_likelihood(mechanism.pooled(found), density, natural)
+    graph = symbolic_pooled_likelihood(mechanism.pooled(found), mechanism.model, natural)
     program = NumpyProgram(list(values.values()), [graph])
     symbolic = [float(program(*mechanism.parameters.split(one).values())[0]) for one in theta]
     np.testing.assert_allclose(symbolic, likelihood, rtol=1e-7, atol=1e-8)
@@ -50,10 +49,10 @@ def test_both_forms_agree_also_in_the_model(name):
 def test_another_function_is_refused():
     """A density without a factor of the outcome would sample well and be wrong."""
     _, mechanism, found = released("logistic")
-    density, pooled = mechanism.model.density, mechanism.pooled(found)
+    pooled = mechanism.pooled(found)
 
     def write(natural, tilt=0.0):
-        return symbolic_pooled_likelihood(pooled, density, natural) + tilt * natural["a"]
+        return symbolic_pooled_likelihood(pooled, mechanism.model, natural) + tilt * natural["a"]
 
     inputs = mechanism.parameters.symbolic_natural(mechanism.parameters.inputs())
     rest = mechanism.parameters, mechanism.log_likelihood(found), mechanism.start(found)

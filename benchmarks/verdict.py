@@ -40,9 +40,9 @@ class Study:
 
     def private(self, rng: np.random.Generator, n: int) -> pmp.PrivateModel:
         """The private model, of one simulated study."""
-        with pm.Model(coords={"i": range(n)}) as model:
+        with pm.Model(coords={"i": range(n), "entry": range(2)}) as model:
             arrays = self.records(self.truth(rng), rng, n)
-            self.build({k: pm.Data(k, v, dims=("i", None)[: v.ndim]) for k, v in arrays.items()})
+            self.build({k: pm.Data(k, v, dims=("i", "entry")[: v.ndim]) for k, v in arrays.items()})
         return pmp.privatize(model, records="i", domain=self.domain)
 
 

@@ -315,11 +315,13 @@ def progress_bar(shown: bool) -> Iterator[Callable[[float, float], None]]:
 
     Yields a function of ``(proved, found)``; both are about the model, not about data.
     """
-    if not (shown and _BARS_WANTED.get()):
-        yield lambda proved, found: None
-        return
+    from rich import get_console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    watched = get_console().is_terminal or get_console().is_jupyter  # a file gets empty lines
+    if not (shown and watched and _BARS_WANTED.get()):
+        yield lambda proved, found: None
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     bar = Progress(*columns, transient=True)
     start, task = time.perf_counter(), bar.add_task("Bounding R", total=1.0)

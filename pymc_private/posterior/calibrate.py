@@ -311,9 +311,7 @@ def _refuse_costlier_sampler(request: CalibrationRequest, sampler: str, cost: fl
         )
 
 
-def plan_at_cost(
-    private: PrivateModel, draws: int, delta: float, sampler: Any = AUTO
-) -> Plan:
+def plan_at_cost(private: PrivateModel, draws: int, delta: float, sampler: Any = AUTO) -> Plan:
     """The plan of a model as it stands, whatever its draws cost; pure where delta is zero."""
     (draws, *_) = check_numbers(1.0, delta, draws) or (1,)
     public = public_record_count(private, None)

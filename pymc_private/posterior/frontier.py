@@ -18,6 +18,7 @@ are weighed only where a single draw leaves the likelihood whole.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -44,6 +45,7 @@ from pymc_private.posterior.plan import FrontierRow
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.summaries.choose_mechanism import make_summary_plan
+from pymc_private.summaries.summary_plan import SummaryPlan
 
 NUMBERS_OF_DRAWS = (1, 2, 5, 10, 20, 50, 100)
 """Weighed in turn where no number of draws was asked for."""
@@ -205,20 +207,9 @@ def _grade(share: float) -> int:
 
 
 def _with_advice(refusal: PymcPrivateError, request: CalibrationRequest) -> PymcPrivateError:
-    """A refusal of draws that names noisy scores too, where they can be had and tell something."""
-    if not isinstance(refusal, Unsupported):
-        return refusal
-    try:
-        summary = make_summary_plan(
-            request.private,
-            epsilon=request.epsilon,
-            delta=request.delta,
-            method="scores",
-            n=request.n if request.private.neighbors == ADD_REMOVE else None,
-        )
-    except PymcPrivateError:
-        return refusal
-    if summary.verdict in ("", VERDICTS[0]):
+    """A refusal of draws that names a summary too, where one can be had and tells something."""
+    summary = _summary_of_scores(request) if isinstance(refusal, Unsupported) else None
+    if summary is None or summary.verdict in ("", VERDICTS[0]):
         return refusal
     return Unsupported(
         refusal.problem,
@@ -227,6 +218,17 @@ def _with_advice(refusal: PymcPrivateError, request: CalibrationRequest) -> Pymc
         do="one noisy summary in place of draws, calibrate(..., release='summary'): it would "
         f"remove about {share_text(summary.information)} of the prior variance; or {refusal.do}",
     )
+
+
+def _summary_of_scores(request: CalibrationRequest) -> SummaryPlan | None:
+    """A plan of noisy scores, of records with one answer or several; None if there is none."""
+    protected = request.private.neighbors == ADD_REMOVE
+    words: dict[str, Any] = {"epsilon": request.epsilon, "delta": request.delta}
+    words |= {"n": request.n if protected else None}
+    for method in ("scores", "records"):
+        with suppress(PymcPrivateError):
+            return make_summary_plan(request.private, method=method, **words)
+    return None
 
 
 def _refuse_untempered(chosen: FrontierRow, epsilon: float, delta: float, draws: int) -> None:

@@ -6,5 +6,6 @@ Imports: summaries and all below.
 from pymc_private.criticism.charged_check import check
 from pymc_private.criticism.check_plan import CheckPlan, check_plan
 from pymc_private.criticism.check_result import Check
+from pymc_private.criticism.extended_model import extended_model, log_bayes_factor
 
-__all__ = ["Check", "CheckPlan", "check", "check_plan"]
+__all__ = ["Check", "CheckPlan", "check", "check_plan", "extended_model", "log_bayes_factor"]

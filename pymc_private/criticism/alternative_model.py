@@ -34,6 +34,8 @@ class AlternativeDirection:
     name, unit : str
     parameters : ParameterVector
         Of the fitted model.
+    private, density : PrivateModel, RecordDensity
+        Of the extended one.
     derivative : callable
         Of the extended one.
     names : mapping of str to str
@@ -45,6 +47,8 @@ class AlternativeDirection:
     name: str
     unit: str
     parameters: Any
+    private: PrivateModel
+    density: RecordDensity
     derivative: NaturalDerivative
     names: Mapping[str, str]
     added: Mapping[str, np.ndarray]
@@ -103,6 +107,8 @@ def alternative_direction(
         f"{name} of the alternative model, less {value:g}" if value else
         f"{name} of the alternative model",
         density.parameters,
+        declared,
+        extended,
         extended.natural_derivative(name),
         _row_names(extended, density),
         {name: np.array(value)},

@@ -62,11 +62,15 @@ class CheckStatistic:
 
     def terms(self, rows: Rows, y: np.ndarray) -> np.ndarray:
         """What each record adds, in [-C, C]: shape (N,)."""
+        return self.values_at(rows, y[:, None])[:, 0]
+
+    def values_at(self, rows: Rows, y: np.ndarray) -> np.ndarray:
+        """f at outcomes of shape (N, Q), of the same shape."""
         with np.errstate(all="ignore"):  # no warning may depend on a record
             scored = score_rows(self.model, self.theta, rows)
             inner, mass = self._usable(self._projected(scored, scored.values), scored.mass)
             center = score_center(inner[None], mass, self.bound)[0]
-            away = self._projected(scored, y[:, None])[:, 0] - center
+            away = self._projected(scored, y) - center[:, None]
         return np.where(np.isfinite(away), np.clip(away, -self.bound, self.bound), 0.0)
 
     def at(self, scored: ScoredRows) -> np.ndarray:

@@ -88,3 +88,16 @@ def summary_of(family, n=N):
         private_of(family, n), epsilon=1, delta=1e-6, release="summary", method="scores"
     )
     return pmp.summarize(plan, random_seed=4, progressbar=False)
+
+
+PLANTED = 1.5
+
+
+@cache
+def planted_summary():
+    """A seeded summary of a logistic model, whose records have an interaction as well."""
+    rows = covariates()
+    y = outcomes("bernoulli", rows, extra=PLANTED * rows["x"] * rows["z"])
+    wrong = declared(model_of("bernoulli", rows, y), "bernoulli")
+    plan = pmp.calibrate(wrong, epsilon=1, delta=1e-6, release="summary", method="scores")
+    return pmp.summarize(plan, random_seed=2, progressbar=False)

@@ -13,10 +13,12 @@ from pymc_private.criticism import Check
 from pymc_private.criticism.check_result import holm
 from pymc_private.errors import DomainError, Incompatible, NotInformative, PymcPrivateError
 from tests.criticism.criticized_models import (
+    PLANTED,
     covariates,
     declared,
     model_of,
     outcomes,
+    planted_summary,
     summary_of,
 )
 
@@ -76,17 +78,12 @@ def test_a_saved_check_is_the_same_to_the_byte(plan, tmp_path):
         Check.from_bytes(content)
 
 
-def test_a_planted_departure_is_seen_and_estimated(summary):
-    """The same model, with records of another one."""
-    rows = covariates()
-    y = outcomes("bernoulli", rows, extra=1.5 * rows["x"] * rows["z"])
-    wrong = declared(model_of("bernoulli", rows, y), "bernoulli")
-    plan = pmp.calibrate(wrong, **BUDGET | {"epsilon": 1}, release="summary", method="scores")
-    fitted = pmp.summarize(plan, random_seed=2, progressbar=False)
-    found = pmp.check(pmp.check_plan(fitted, "interaction(x, z)", **BUDGET), random_seed=3)
+def test_a_planted_departure_is_seen_and_estimated():
+    plan = pmp.check_plan(planted_summary(), "interaction(x, z)", **BUDGET)
+    found = pmp.check(plan, random_seed=3)
     (test,) = found.tests
     assert test.p < 0.01
-    assert abs(test.estimate - 1.5) < 4 * test.estimate_sd
+    assert abs(test.estimate - PLANTED) < 4 * test.estimate_sd
     assert "was seen" in found.sentences[0]
 
 

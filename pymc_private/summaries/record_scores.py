@@ -112,6 +112,7 @@ class WholeRecordDensity:
     def _plain(self, value: Variable, parameters: set[Variable]) -> Variable:
         """A log density in operations that vectorize, no outcome in a solve."""
         value = without_solves(value, self._data)
+        value = rebuild_by_leaves([value], _diagonal)[0]
         return plain_record(value, parameters, {*self._data, *self._rows})
 
     def _cut(
@@ -345,6 +346,18 @@ def without_solves(value: Variable, data: Sequence[Variable]) -> Variable:
         return (inverse * vector[..., None, :]).sum(axis=-1)
 
     return rebuild_by_leaves([value], rule)[0]
+
+
+def _diagonal(node: Apply, inputs: list[Variable]) -> Variable | None:
+    """A diagonal as a sum: the derivative of taking it does not vectorize in PyTensor 2."""
+    if library_class_name(node.op) != "ExtractDiag" or node.op.offset != 0:
+        return None
+    (x,) = inputs
+    last = {node.op.axis1 % x.type.ndim, node.op.axis2 % x.type.ndim}
+    rows, columns = x.type.shape[-2:]
+    if last != {x.type.ndim - 2, x.type.ndim - 1} or rows is None or rows != columns:
+        return None
+    return pt.switch(np.eye(rows, dtype=bool), x, 0.0).sum(axis=-1)
 
 
 # ---- what is refused ----------------------------------------------------------------------------

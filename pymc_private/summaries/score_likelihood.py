@@ -36,6 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_private.summaries.clipped_scores import ClippedRows, RecordModel, Rows
+from pymc_private.summaries.curvature_noise import StructuredNoise
 from pymc_private.summaries.pilot import ModelAtPoint, NoisyScore, model_at_point, score_mean
 from pymc_private.summaries.symmetric import matrix_power
 
@@ -120,7 +121,8 @@ class PooledLikelihood:
     observed : array, shape (p,)
     outcome_covariance, noise_covariance, precision : array, shape (p, p)
         `precision` is F.
-    curvature_noise, reference_noise : RoundNoise
+    curvature_noise : RoundNoise or StructuredNoise
+    reference_noise : RoundNoise
     """
 
     rows: Rows
@@ -136,7 +138,7 @@ class PooledLikelihood:
     outcome_covariance: np.ndarray
     noise_covariance: np.ndarray
     precision: np.ndarray
-    curvature_noise: RoundNoise
+    curvature_noise: RoundNoise | StructuredNoise
     reference_noise: RoundNoise
 
     def log_likelihood(self, model: RecordModel, theta: np.ndarray) -> np.ndarray:
@@ -209,11 +211,14 @@ class Curvature:
         H_pub.
     sd : float
         tau of what noise is left; 0 if H is public.
+    pairs : bool array, shape (p, p), optional
+        Entries with noise; the others are known to be 0. Default: all.
     """
 
     value: np.ndarray
     public: np.ndarray
     sd: float
+    pairs: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,6 +308,7 @@ class _Geometry:
     roots: np.ndarray
     inverses: np.ndarray
     public_inverse: np.ndarray
+    pairs: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -320,6 +326,7 @@ class _Geometry:
             roots,
             inverses,
             public_inverse,
+            curvature.pairs,
         )
 
     def outcome_covariance(self, terms: np.ndarray, mass: np.ndarray, n: float) -> np.ndarray:
@@ -331,19 +338,25 @@ class _Geometry:
 
     def noises(
         self, projection: np.ndarray, curvature_sd: float, reference_error: float
-    ) -> tuple[RoundNoise, RoundNoise]:
+    ) -> tuple[RoundNoise | StructuredNoise, RoundNoise]:
         """Noise of H, common to all rounds, and of the reference, one a pilot, in k rows."""
         rounds, p, _ = self.roots.shape
         blocks = np.moveaxis(projection.reshape(-1, rounds, p), 0, 1)
-        of_curvature = RoundNoise(
+        of_curvature = self._noise_of_curvature(
             curvature_sd,
             self.public_inverse @ self.inverses,
             blocks @ (self.roots @ self.public_inverse),
-            common=True,
         )
         rows = (blocks @ self.roots)[:-1]
         of_reference = RoundNoise(reference_error, self.inverses[:-1], rows, common=False)
         return of_curvature, of_reference
+
+    def _noise_of_curvature(
+        self, sd: float, scaling: np.ndarray, projection: np.ndarray
+    ) -> RoundNoise | StructuredNoise:
+        if self.pairs is None or self.pairs.all():
+            return RoundNoise(sd, scaling, projection, common=True)
+        return StructuredNoise(sd, scaling, projection, self.pairs)
 
 
 def _squares(vectors: np.ndarray, mass: np.ndarray) -> np.ndarray:
@@ -352,7 +365,9 @@ def _squares(vectors: np.ndarray, mass: np.ndarray) -> np.ndarray:
     return found / max(float(mass @ found), 1e-300)
 
 
-def _average_covariance(noise: RoundNoise, wide: _RoundMeans, covariance: np.ndarray) -> np.ndarray:
+def _average_covariance(
+    noise: RoundNoise | StructuredNoise, wide: _RoundMeans, covariance: np.ndarray
+) -> np.ndarray:
     """Noise averaged over a normal posterior: quadratic in means, a sum over its directions."""
     around = np.column_stack([wide.mean, wide.slope @ np.linalg.cholesky(covariance)])
     p = len(covariance)

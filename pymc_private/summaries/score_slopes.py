@@ -14,6 +14,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from scipy.linalg import lapack
 
+from pymc_private.summaries.curvature_noise import StructuredNoise
 from pymc_private.summaries.score_likelihood import (
     LEAST_VARIANCE_RATIO,
     MOST_VARIANCE_RATIO,
@@ -39,7 +40,7 @@ class PooledSlopes:
     def __init__(self, pooled: PooledLikelihood) -> None:
         self.pooled = pooled
         self.noises = [
-            NoiseSlopes(noise)
+            noise if isinstance(noise, StructuredNoise) else NoiseSlopes(noise)
             for noise in (pooled.curvature_noise, pooled.reference_noise)
             if noise.sd != 0.0 and len(noise.projection)
         ]

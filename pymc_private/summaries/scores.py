@@ -318,7 +318,8 @@ class ScoreMechanism:
             return Curvature(floor_eigenvalues(released["curvature"], least), public, 0.0)
         value, weight = shrunken(released["curvature"], public, sd, self.design.structure)
         value = floor_eigenvalues(value, LEAST_CURVATURE * mean)
-        return Curvature(value, public, sd * float(np.sqrt(1.0 - weight)))
+        left = sd * float(np.sqrt(1.0 - weight))
+        return Curvature(value, public, left, self.design.structure.pairs)
 
     def warnings(self, released: Mapping[str, np.ndarray]) -> Sequence[Caution]:
         """Reasons to distrust what was released: a noisy H, a far g."""

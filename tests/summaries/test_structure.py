@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pymc_private.summaries.curvature_noise import StructuredNoise
+from pymc_private.summaries.score_likelihood import RoundNoise
 from pymc_private.summaries.structure import pairs_read_together, structure_of
 from pymc_private.summaries.symmetric import matrix_power
 
@@ -70,3 +72,45 @@ def test_what_is_reached_through_later_parameters_has_no_zeros():
     for k in range(3):
         vector = metric[:, k] + metric[:, k + 1]
         assert np.abs(np.outer(vector, vector) * ~structure.pairs).max() == 0.0
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_noise_of_a_curvature_has_the_covariance_of_simulated_noise(zeros):
+    """Without zeros it is that of `RoundNoise`; with them it is less, as simulated."""
+    rng = np.random.default_rng(2)
+    rounds, k, p, sd = 3, 2, 4, 0.7
+    scaling, projection = rng.standard_normal((rounds, p, p)), rng.standard_normal((rounds, k, p))
+    means = rng.standard_normal((rounds, p))
+    pairs = np.ones((p, p), dtype=bool)
+    if zeros:
+        pairs[0, 1] = pairs[1, 0] = pairs[2, 3] = pairs[3, 2] = False
+    noise = StructuredNoise(sd, scaling, projection, pairs)
+    found = noise.covariance(means[None])[0]
+    whole = RoundNoise(sd, scaling, projection, common=True).covariance(means[None])[0]
+    if not zeros:
+        np.testing.assert_allclose(found, whole)
+        return
+    raw = rng.standard_normal((40_000, p, p)) * sd / np.sqrt(2.0)
+    symmetric = np.where(pairs, (raw + np.swapaxes(raw, 1, 2)) / np.sqrt(2.0), 0.0)
+    scaled = np.einsum("tab,tb->ta", scaling, means)
+    added = np.einsum("tka,sab,tb->sk", projection, symmetric, scaled)
+    np.testing.assert_allclose(found, added.T @ added / len(added), rtol=0.05)
+    assert np.trace(whole - found) > 0.0
+
+
+def test_slopes_of_that_covariance_are_its_derivatives():
+    rng = np.random.default_rng(4)
+    noise = StructuredNoise(
+        0.5,
+        rng.standard_normal((2, 3, 3)),
+        rng.standard_normal((2, 2, 3)),
+        np.array([[True, True, False], [True, True, True], [False, True, True]]),
+    )
+    means, step, outer = rng.standard_normal((2, 3)), 1e-6, np.array([[1.0, 0.3], [0.3, -2.0]])
+    _, pullback = noise(means)
+    slopes = pullback(outer)
+    for at in range(means.size):
+        shift = np.zeros(means.size)
+        shift[at] = step
+        ends = [noise.covariance((means + s * shift.reshape(2, 3))[None])[0] for s in (1, -1)]
+        assert ((ends[0] - ends[1]) * outer).sum() / (2 * step) == pytest.approx(slopes[at])

@@ -378,5 +378,7 @@ def weigh(draws: float, summary: SummaryPlan) -> tuple[bool, str]:
     better = _known(found) >= _known(draws)
     what = f"a summary ({summary.mechanism.method})"
     learned = f"{what} {known[0]}, draws {known[1]} (less their own noise)"
-    taken = "the summary is" if better else "draws are"
-    return better, f"expected information: {learned}; {taken} taken, which should learn more"
+    taken = "the summary is taken" if better else "draws are taken"
+    both = found == found and draws == draws
+    why = "it should learn more" if both and better else "they should learn more" if both else ""
+    return better, f"expected information: {learned}; {taken}" + (f", as {why}" if why else "")

@@ -449,6 +449,10 @@ def test_auto_takes_what_promises_more_and_says_why(values, monkeypatch):
     many = pmp.calibrate(private, epsilon=2, delta=1e-6, draws=20, release="auto")
     assert isinstance(many, pmp.SummaryPlan)
     assert "expected information: a summary (sums)" in many.summary()
+    assert "the summary is taken, as it should learn more" in many.summary()
+    better, why = choose_mechanism.weigh(float("nan"), many)
+    assert better
+    assert why.endswith("the summary is taken")
     monkeypatch.setattr(NormalSum, "information", 0.1, raising=False)
 
     def poor(private, request):

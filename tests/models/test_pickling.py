@@ -47,7 +47,7 @@ def private():
 @pytest.fixture(scope="module")
 def plan(private):
     """Give a plan for it."""
-    return pmp.calibrate(private, epsilon=1.0, delta=1e-6, draws=3)
+    return pmp.calibrate(private, epsilon=1.0, delta=1e-6, draws=3, clip=False)
 
 
 @pytest.mark.thin(2)

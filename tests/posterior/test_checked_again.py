@@ -49,7 +49,7 @@ def weighted():
         slope = pm.Uniform("slope", -1, 1)
         pm.Bernoulli("y", logit_p=w.sum() * slope * x, observed=ANSWERS, dims="i")
     return pmp.calibrate(
-        pmp.privatize(model, records="i", domain={"x": (0, 1)}), epsilon=1, draws=2
+        pmp.privatize(model, records="i", domain={"x": (0, 1)}), epsilon=1, draws=2, clip=False
     )
 
 

@@ -82,7 +82,15 @@ class PooledModel:
         return np.sqrt(np.diag(self.parameters.covariance))
 
     def prior_slope(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The gradient of the log prior, and minus its second derivatives, floored: (p,), (p,)."""
+        """The gradient of the log prior, and its curvature, floored: (p,), (p, p).
+
+        Where a record does not read all parameters, the prior is a hierarchy, whose density has no
+        mode (it grows without end as a scale shrinks with what it scales): there those of a normal
+        prior of the same mean and covariance.
+        """
+        if not self.density.reads_all:
+            precision = self.prior_precision
+            return precision @ (self.parameters.mean - theta), precision
         p, step = len(theta), DIFFERENCE * self.prior_sd
         shifts = np.concatenate([np.zeros((1, p)), np.diag(step), -np.diag(step)])
         with np.errstate(all="ignore"):
@@ -92,7 +100,7 @@ class PooledModel:
             curvature = (2.0 * middle - above - below) / step**2
         least = LEAST_PRIOR / self.prior_sd**2
         curvature = np.where(np.isfinite(curvature), np.maximum(curvature, least), least)
-        return np.where(np.isfinite(slope), slope, 0.0), curvature
+        return np.where(np.isfinite(slope), slope, 0.0), np.diag(curvature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +278,7 @@ def pooled_mode(
         found = simulated_moments(model.density, theta, [r.terms for r in releases], sample)
         spread = sum_covariance(found, noise, count)
         slope, curvature = model.prior_slope(theta)
-        total, gradient = np.diag(curvature), slope
+        total, gradient = curvature, slope
         for b in blocks:
             right = np.column_stack([found.slope[b], (value / count.value - found.mean)[b]])
             solved = count.value * np.linalg.solve(spread[b, b], right)

@@ -51,6 +51,8 @@ Entries = Mapping[str, np.ndarray]
 """Outcomes of records by name, records along the first axis."""
 MOST_ELEMENTS = 1 << 20
 """Most numbers of one array in `log_density`; more parameter points are taken in parts."""
+DIFFERENCE = 1e-5
+"""Step of a central difference, relative to 1 + |theta|."""
 POINT, RECORD = (True, False), (False, True)
 """Along which of the axes of a batch (points, records) an input varies."""
 _solve_triangular = (
@@ -92,7 +94,7 @@ class WholeRecordDensity:
         self.outcomes = _only_outcomes(private)
         self.parameters = ParameterVector(private)
         self.kinds, self.kind_rows = _kinds_of(record, private)
-        self._parts = dict(record.parameters)
+        self._parts, self._is_differenced = dict(record.parameters), False
         self._data = [record.data[s.name] for s in self.outcomes]
         self._rows = list(record.public)
         self._values = list(self.parameters.inputs().values())
@@ -181,6 +183,11 @@ class WholeRecordDensity:
         constants = [v for v in ancestors([self._lower]) if isinstance(v, Constant)]
         return known | {v: np.shape(v.data) for v in constants}
 
+    @cached_property
+    def reads_all(self) -> bool:
+        """Whether a record reads every parameter, none only through the prior of others."""
+        return set(self._values) <= set(ancestors([self._value]))
+
     def entries(self, records: Entries) -> list[np.ndarray]:
         """The outcomes of some records in the order of the density's inputs."""
         return [np.asarray(records[s.name]) for s in self.outcomes]
@@ -190,7 +197,7 @@ class WholeRecordDensity:
         theta = np.asarray(theta, dtype=float)
         parts = [v[None, None] for v in self.parameters.split(theta).values()]
         upper = self._upper_on_kinds(parts)
-        return DensityAt(self, [u[0] for u in upper], self._jacobian(parts))
+        return DensityAt(self, [u[0] for u in upper], self._jacobian(theta, parts))
 
     def _upper_on_kinds(self, parts: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The upper part at parameters (S, 1, ...), of each kind: (S, K, *shape)."""
@@ -200,8 +207,27 @@ class WholeRecordDensity:
         shapes = zip(found, self._shapes, strict=True)
         return [np.broadcast_to(u, (*count, *shape)) for u, shape in shapes]
 
-    def _jacobian(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Derivatives of the numbers of the upper part, shape (K, F, p); 0 where not finite."""
+    def _jacobian(self, theta: np.ndarray, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Derivatives of the numbers of the upper part, shape (K, F, p); 0 where not finite.
+
+        PyTensor 2 does not vectorize the derivatives of some Ops (Cholesky's among them); there,
+        central differences stand in.
+        """
+        if not self._is_differenced:
+            try:
+                return self._derived_jacobian(parts)
+            except Exception:  # of whatever Op has no vectorized derivative
+                self._is_differenced = True
+        step = DIFFERENCE * (1.0 + np.abs(theta))
+        points = np.concatenate([theta + np.diag(step), theta - np.diag(step)])
+        found = self._upper_on_kinds([v[:, None] for v in self.parameters.split(points).values()])
+        moving = [found[k].reshape(*found[k].shape[:2], -1) for k in self._moving]
+        above, below = np.split(np.concatenate(moving, axis=2), 2)
+        jacobian = np.moveaxis((above - below) / (2.0 * step[:, None, None]), 0, 2)
+        return np.where(np.isfinite(jacobian), jacobian, 0.0)
+
+    def _derived_jacobian(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """The same by automatic differentiation."""
         rows = [rows[:, None] for rows in self.kind_rows.values()]
         sizes = [int(np.prod(self._shapes[k])) for k in self._moving]
         total = sum(sizes)

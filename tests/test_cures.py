@@ -252,7 +252,7 @@ def _raising(value):
 @pytest.fixture(scope="module")
 def release():
     private = pmp.privatize(line(), records="person", domain={"x": (0, 1), "y": (-3, 3)})
-    plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=8)
+    plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=8, clip=False)
     return pmp.sample(plan, random_seed=1, progressbar=False)
 
 
@@ -280,7 +280,7 @@ def test_nuts_says_what_to_state_and_why():
     (code,) = calls_in(refusal)
     nuts = run(code)["value"]
     assert (1 + np.e) * 10 * nuts.tv <= 1e-6 / 10
-    plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=10, sampler=nuts)
+    plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=10, sampler=nuts, clip=False)
     assert "stated" in plan.summary()
     assert "required" in repr(pmp.samplers.Nuts())
     assert eval(repr(nuts), {"Nuts": pmp.samplers.Nuts}) == nuts

@@ -213,12 +213,6 @@ class _Whole:
         slope[:last, self.place[:p]] = self._padded(old.slope, 0)
         slope[:last, self.place[p]] = self._padded(self._gap_by_gamma(), 0)
         slope[last, self.place] = self.large.slope - self.small.slope
-        projection = np.zeros((size, last + size))
-        projection[:p, :last] = self._padded(old.projection, 1)
-        projection[p, last] = 1.0
-        spread = np.zeros((size, last + size))
-        spread[:p, :last] = self._padded(old.outcome_projection, 1)
-        spread[p, last] = 1.0
         noise = self.part.noise_sd**2
         if not seen:
             noise = UNSEEN * max(noise, self.large.variance)
@@ -230,8 +224,8 @@ class _Whole:
             correction=correction,
             slope=slope,
             center=center,
-            projection=projection,
-            outcome_projection=spread,
+            projection=self._with_check(old.projection),
+            outcome_projection=self._with_check(old.outcome_projection),
             observed=np.append(old.observed, self.value),
             outcome_covariance=_bordered(old.outcome_covariance, self.cross, self.large.variance),
             noise_covariance=_bordered(old.noise_covariance, np.zeros(p), noise),
@@ -240,6 +234,14 @@ class _Whole:
             reference_noise=_padded_noise(old.reference_noise, size),
         )
         return self._with_precision(whole)
+
+    def _with_check(self, projection: np.ndarray) -> np.ndarray:
+        """A projection of all rounds to p numbers, with c as one number more."""
+        size, last = self.p + 1, self.rounds * (self.p + 1)
+        found = np.zeros((size, last + size))
+        found[: self.p, :last] = self._padded(projection, 1)
+        found[self.p, last] = 1.0
+        return found
 
     def _with_precision(self, whole: PooledLikelihood) -> PooledLikelihood:
         slopes = np.zeros((self.p + 1, self.p + 1))

@@ -82,14 +82,8 @@ def planned_cells(
     Unsupported
         No single predictor depends on covariates; or F is too rough for so many records.
     """
-    if continuous and fit.count > MOST_RECORDS:
-        raise Unsupported(
-            "cells of a continuous outcome rest on an interpolated distribution function, which is "
-            "too rough for so many records; nothing was charged",
-            got=f"more than {MOST_RECORDS} records",
-            allowed=f"up to {MOST_RECORDS}",
-            do="named departures: 'tails', 'skewness', 'link', 'heteroscedasticity(x)'",
-        )
+    if continuous:
+        _refuse_many_records(fit.count)
     location = location_of(density)
     eta = fit.scored.predictors[:, location]
     shares = tuple((k + 1) / BINS for k in range(BINS - 1))
@@ -117,3 +111,15 @@ def planned_cells(
             )
         )
     return PlannedCells(pit, mu, noise_sd, tuple(weights), tuple(forecasts))
+
+
+def _refuse_many_records(count: float) -> None:
+    """Refuse so many records that the error of an interpolated F would show."""
+    if count > MOST_RECORDS:
+        raise Unsupported(
+            "cells of a continuous outcome rest on an interpolated distribution function, which is "
+            "too rough for so many records; nothing was charged",
+            got=f"more than {MOST_RECORDS} records",
+            allowed=f"up to {MOST_RECORDS}",
+            do="named departures: 'tails', 'skewness', 'link', 'heteroscedasticity(x)'",
+        )

@@ -1,11 +1,12 @@
 """Do verdicts on plans come true? Simulated studies, private draws, and what they really removed.
 
-Run ``python -m benchmarks.verdict [studies [model ...]]``. For each model, number of records and of draws,
-calibrate once (the plan reads no data), then simulate studies: parameters from the prior, records
-from the model, draws by the plan (from a seed). Realized share of the prior variance: 1 - E (draw -
-truth)^2 / (2 Var prior), averaged over draws, studies and parameters; a draw of the prior itself
-has 0. A verdict is false if the realized share, with two standard errors in its favor, belongs to
-another one; it is far off if an informative plan removes less than half, or a prior plan more.
+Run ``python -m benchmarks.verdict [studies [model ...]]``. For each model, number of records and of
+draws, calibrate once (the plan reads no data), then simulate studies: parameters from the prior,
+records from the model, draws by the plan (from a seed). Realized share of the prior variance: 1 - E
+(draw - truth)^2 / (2 Var prior), averaged over draws, studies and parameters; a draw of the prior
+itself has 0. A verdict is false if the realized share, with two standard errors in its favor,
+belongs to another one; it is far off if an informative plan removes less than half, or a prior
+plan more.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pymc_private.errors import DomainError, PymcPrivateError
+from pymc_private.errors import DomainError, PrivacyWarning, PymcPrivateError
 
 DONE, REFUSED, MISUSED, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 EXIT_CODES = """exit codes:
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(screen, io.TextIOWrapper):  # labels may hold what a terminal cannot show
         screen.reconfigure(errors="backslashreplace")
     try:
-        with plain_warnings(), interpreted_graphs(), contextlib.ExitStack() as stack:
+        with plain_warnings(chosen.debug), interpreted_graphs(), contextlib.ExitStack() as stack:
             if chosen.json:  # what the module prints must not mix with the answer
                 stack.enter_context(contextlib.redirect_stdout(sys.stderr))
             outcome = chosen.run(chosen)
@@ -116,11 +116,16 @@ def describe_failure(error: BaseException) -> tuple[int, str]:
 
 
 @contextlib.contextmanager
-def plain_warnings() -> Iterator[None]:
-    """Show a warning as one line of words, without the place in the code."""
+def plain_warnings(debug: bool = False) -> Iterator[None]:
+    """Show a warning as one line of words, without the place in the code.
+
+    The words of other packages and of the user's module may quote data: only their kind is told.
+    """
 
     def show(message: Warning | str, *place: Any, **other: Any) -> None:
-        print(f"warning: {message}", file=sys.stderr)
+        told = debug or isinstance(message, PrivacyWarning)
+        words = str(message) if told else f"a {type(message).__name__} (--debug shows warnings)"
+        print(f"warning: {words}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -168,7 +168,8 @@ def build_check(
             for forecast, number in zip(part.forecasts, part.numbers(released), strict=True)
         ]
         cells = part.cells(released) or cells
-    total = plan.total.epsilon(plan.delta) if plan.summary_released.private else float("inf")
+    counts = private and plan.summary_released.private
+    total = plan.total.epsilon(plan.delta) if counts else float("inf")
     facts = {
         "name": name,
         "epsilon": plan.guarantee.epsilon(plan.delta) if private else float("inf"),

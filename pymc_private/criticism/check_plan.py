@@ -156,7 +156,7 @@ def plan_lines(plan: CheckPlan) -> Iterator[str]:
     yield f"one check of {count} for epsilon = {cost} of {format_number(plan.epsilon, 6)}, {at}"
     if plan.summary_released.private:
         whole = format_number(plan.total.epsilon(plan.delta), 4)
-        yield f"with the summary epsilon = {whole} in all, {at}"
+        yield f"with the summary, and nothing else, epsilon = {whole}, {at}"
     else:
         yield "NOT PRIVATE: the noise of the summary came from a known seed"
     yield f"level {LEVEL:g}, two-sided{', all together (Holm)' if len(plan.tests) > 1 else ''}"

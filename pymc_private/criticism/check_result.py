@@ -37,7 +37,10 @@ RELEASE_FACTS = (
 CHECK_FACTS = {
     "asked": (lambda value: isinstance(value, int | float), "the epsilon that was asked for"),
     "summary": (lambda value: isinstance(value, str), "fingerprint of the summary"),
-    "total": (lambda value: isinstance(value, int | float), "epsilon with the summary, in all"),
+    "total": (
+        lambda value: isinstance(value, int | float),
+        "epsilon with the summary, without other checks and releases",
+    ),
 }
 """Facts of a check alone, each with a check and its description."""
 TEST_NUMBERS = ("bound", "mu", "noise_sd", "null_mean", "null_sd", "whole_sd", "sensitivity",

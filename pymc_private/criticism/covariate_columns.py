@@ -125,8 +125,11 @@ def _private_array(private: PrivateModel, source: Source) -> _NamedArray:
 def _public_arrays(private: PrivateModel, density: RecordDensity) -> list[_NamedArray]:
     """Public arrays with one entry for each record that are data variables of the model."""
     found = []
+    hidden = {name for s in private.sources for name in (s.name, *s.aliases)}
+    # Values of private variables are not read: whether one equals a public one is private.
+    public = [v for v in private.base.data_vars if v.name not in hidden]
     for rows, values in density.public_rows.items():
-        for variable in private.base.data_vars:
+        for variable in public:
             known = np.asarray(variable.get_value())
             if known.shape == values.shape and np.array_equal(known, values):
                 labels = _labels(private, variable.name, 0, values.shape[1:])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from pymc_private.criticism.check_statistic import CheckStatistic
 from pymc_private.criticism.planned_test import PlannedTest
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.summaries.clipped_scores import RecordModel, Rows
+from pymc_private.summaries.curvature_noise import StructuredNoise
 from pymc_private.summaries.importance import WeightedDraws, importance_draws
 from pymc_private.summaries.pilot import model_at_point, score_mean
 from pymc_private.summaries.protocol import LogLikelihood
@@ -231,7 +232,7 @@ class _Whole:
             noise_covariance=_bordered(old.noise_covariance, np.zeros(p), noise),
             precision=np.eye(size),
             curvature_noise=_padded_noise(old.curvature_noise, size),
-            reference_noise=_padded_noise(old.reference_noise, size),
+            reference_noise=cast(RoundNoise, _padded_noise(old.reference_noise, size)),
         )
         return self._with_precision(whole)
 
@@ -333,10 +334,12 @@ def _bordered(matrix: np.ndarray, border: np.ndarray, corner: float) -> np.ndarr
     return np.block([[matrix, border[:, None]], [border[None], np.array([[corner]])]])
 
 
-def _padded_noise(noise: RoundNoise, size: int) -> RoundNoise:
+def _padded_noise(noise: RoundNoise | StructuredNoise, size: int) -> RoundNoise | StructuredNoise:
     missing = size - noise.scaling.shape[1]
     widths = ((0, 0), (0, missing), (0, missing))
     scaling, projection = np.pad(noise.scaling, widths), np.pad(noise.projection, widths)
+    if isinstance(noise, StructuredNoise):
+        return StructuredNoise(noise.sd, scaling, projection, np.pad(noise.pairs, (0, missing)))
     return RoundNoise(noise.sd, scaling, projection, noise.common)
 
 

@@ -146,8 +146,7 @@ def calibrate(
         words |= {"private": private, "method": method}
         return plan_release(release, planned, options, words)
     private = require_private_model(private)
-    counts = check_numbers(epsilon, delta, draws)
-    n = public_record_count(private, n)
+    counts, n = check_numbers(epsilon, delta, draws), public_record_count(private, n)
     request = CalibrationRequest(
         float(epsilon), float(delta), counts, n, temper, sampler, strict, clip, private
     )
@@ -159,8 +158,8 @@ def calibrate(
         candidates = CandidateModels(private, pick, simulated, n)
         rows, count = weigh_candidates(candidates, request)
         clips = shares_of_clips(candidates, request, rows)
-        judgment = Judgment(candidates.gain(private, 1.0), basis, clips)
-        plan = _make_plan(request, rows, judgment, count)
+        judged = Judgment(candidates.gain(private, 1.0), basis, clips)
+        plan = _make_plan(request, rows, judged, count)
     _warn_of_clip(plan)
     return plan
 
@@ -262,15 +261,7 @@ def _make_plan(
     draws: int,
 ) -> Plan:
     """The plan for one of the numbers of draws."""
-    weighed = tuple(dict.fromkeys(row.draws for row in rows))
-    if draws not in weighed:
-        raise DomainError(
-            "calibrate was not asked for this number of draws",
-            got=draws,
-            allowed=", ".join(map(str, weighed)),
-            do="name it in calibrate(..., draws=[...])",
-        )
-    chosen = next(row for row in rows if row.chosen and row.draws == draws)
+    chosen = _chosen_row(rows, draws)
     final, options = tempered(chosen.private, chosen.power), request.sampler_options
     method = choose_sampler(final, request.sampler, **options)
     # The sampler chosen at exactly this power is the one that is charged for.
@@ -298,6 +289,19 @@ def _make_plan(
         draws_chosen=request.counts is None,
         of_clip=judgment.clips.get(draws, math.nan),
     )
+
+
+def _chosen_row(rows: tuple[FrontierRow, ...], draws: int) -> FrontierRow:
+    """The chosen candidate for a number of draws."""
+    weighed = tuple(dict.fromkeys(row.draws for row in rows))
+    if draws not in weighed:
+        raise DomainError(
+            "calibrate was not asked for this number of draws",
+            got=draws,
+            allowed=", ".join(map(str, weighed)),
+            do="name it in calibrate(..., draws=[...])",
+        )
+    return next(row for row in rows if row.chosen and row.draws == draws)
 
 
 def _refuse_costlier_sampler(request: CalibrationRequest, sampler: str, cost: float) -> None:

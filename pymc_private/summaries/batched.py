@@ -30,9 +30,14 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import SpecifyShape
 from scipy import special
 
+from pymc_private.analysis.continuity import dependent_variables
 from pymc_private.analysis.intervals import ops
 from pymc_private.analysis.traversal import evaluate_node, rebuild, without_tracebacks
-from pymc_private.summaries.plain_record import vectorizable
+from pymc_private.errors import Unsupported
+from pymc_private.summaries.plain_record import MOST_CATEGORIES, vectorizable
+
+LOOKUPS = ("AdvancedSubtensor", "AdvancedSubtensor1")
+"""Operations that raise where an index lies outside of a table."""
 
 
 class VectorizedFunction:
@@ -71,6 +76,7 @@ class VectorizedFunction:
             swaps[v] = pt.TensorType(v.type.dtype, shape=shape)(name=v.name)
         with without_tracebacks():
             core = vectorizable(rewritten(without_checks(self.outputs)))
+            refuse_open_lookups(core, self.inputs)
             graphs = merged(vectorize_graph(core, replace=swaps))
             return NumpyProgram(list(swaps.values()), graphs, derivatives=self.derivatives)
 
@@ -298,6 +304,27 @@ NUMPY_FUNCTIONS: Mapping[type, Callable[..., Any]] = {
     ops.InverseMillsSlope: _mills_slope,
 }
 """Functions of arrays for scalar functions whose counterpart PyTensor does not name."""
+
+
+def refuse_open_lookups(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> None:
+    """Refuse a table that is read at an input: what lies outside of the table would raise.
+
+    Short tables were rewritten as sums of choices, which no index breaks.
+
+    Raises
+    ------
+    Unsupported
+    """
+    moving = dependent_variables(list(outputs), list(inputs))
+    for node in io_toposort(list(inputs), list(outputs)):
+        if type(node.op).__name__ in LOOKUPS and not moving.isdisjoint(node.inputs[1:]):
+            raise Unsupported(
+                "a table is looked up by an entry of a record, and an entry outside of it would "
+                "make a release fail",
+                got=f"{type(node.op).__name__} of {node.inputs[0].name or 'a table'}",
+                allowed=f"tables of known length, up to {MOST_CATEGORIES}",
+                do="write the values as a function of the entry, or release draws: pmp.sample",
+            )
 
 
 # ---- graphs -------------------------------------------------------------------------------------

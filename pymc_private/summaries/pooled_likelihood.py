@@ -18,7 +18,7 @@ so that value and slope at theta^ are those of many more records.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -32,10 +32,12 @@ from pymc_private.summaries.pooled_mode import (
     NoisySum,
     PooledModel,
     RecordCount,
+    SimulatedMoments,
     pooled_mode,
     simulated_moments,
     sum_covariance,
 )
+from pymc_private.summaries.pooled_terms import PooledTerms
 from pymc_private.summaries.record_scores import WholeRecordDensity
 from pymc_private.summaries.record_simulator import MadeUpRecords
 from pymc_private.summaries.score_model import checked_potential
@@ -195,26 +197,10 @@ def pooled_record_likelihood(
     white = matrix_power(sigma, -0.5)
     basis = np.linalg.qr(n * white @ found.slope)[0]
     projection = basis.T @ white
-    reference, base = _reference(model, center, covariance, seed + 2)
-    psi = np.column_stack([one.made_up(reference) for one in terms])
-    trial = PooledRecordLikelihood(
-        reference, base, n * psi @ projection.T, *_nothing(len(center)), center, covariance,
-        expected=np.zeros(len(center)),
-    )  # fmt: skip
-    mass = trial.mass(model.density, center[None])[0]
-    scores = model.density.at(center).scores(reference.outcomes, reference.kinds)
-    known = (psi * mass[:, None]).T @ scores - np.outer(mass @ psi, mass @ scores)
     value = np.concatenate([r.value for r in releases])
     expected = value - n * found.mean
-    likelihood = PooledRecordLikelihood(
-        reference,
-        base,
-        trial.terms,
-        projection @ (expected + n * mass @ psi),
-        n * projection @ (found.slope - known),
-        center,
-        covariance,
-        projection @ expected,
+    likelihood = _corrected(
+        model, terms, found, n, (center, covariance), (projection, expected), seed + 2
     )
     rest = white @ expected
     misfit = float(rest @ rest - (basis.T @ rest) @ (basis.T @ rest))
@@ -225,6 +211,37 @@ def pooled_record_likelihood(
         float(len(value) - len(center)),
     )
     return likelihood, quality
+
+
+def _corrected(
+    model: PooledModel,
+    terms: Sequence[PooledTerms],
+    found: SimulatedMoments,
+    n: float,
+    normal: tuple[np.ndarray, np.ndarray],
+    projected: tuple[np.ndarray, np.ndarray],
+    seed: int,
+) -> PooledRecordLikelihood:
+    """The likelihood on a small reference, with mean and slope of a large sample at the center.
+
+    `normal`: center and covariance; `projected`: A and what the sums differ from their means by.
+    """
+    (center, covariance), (projection, expected) = normal, projected
+    reference, base = _reference(model, center, covariance, seed)
+    psi = np.column_stack([one.made_up(reference) for one in terms])
+    trial = PooledRecordLikelihood(
+        reference, base, n * psi @ projection.T, *_nothing(len(center)), center, covariance,
+        expected=np.zeros(len(center)),
+    )  # fmt: skip
+    mass = trial.mass(model.density, center[None])[0]
+    scores = model.density.at(center).scores(reference.outcomes, reference.kinds)
+    known = (psi * mass[:, None]).T @ scores - np.outer(mass @ psi, mass @ scores)
+    return replace(
+        trial,
+        observed=projection @ (expected + n * mass @ psi),
+        slope=n * projection @ (found.slope - known),
+        expected=projection @ expected,
+    )
 
 
 def _nothing(p: int) -> tuple[np.ndarray, np.ndarray]:

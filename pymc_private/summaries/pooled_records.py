@@ -158,14 +158,15 @@ class RecordMechanism:
     @property
     def facts(self) -> dict[str, Any]:
         """Public facts in plain JSON types."""
+        left = 1.0 - COUNT_SHARE if self.count_mu else 1.0
         return {
             "method": self.method,
             "mu": self.mu,
             "parameters": int(self.parameters.size),
             "rounds": ROUNDS,
             "terms": "second moments" if self.uses_moments else "scores",
-            "shares": {"pilots": ROUNDS * ROUND_SHARE, "final": FINAL_SHARE,
-                       "number of records": COUNT_SHARE if self.count_mu else 0.0},
+            "shares": {"pilots": ROUNDS * ROUND_SHARE * left, "final": FINAL_SHARE * left,
+                       "number of records": 1.0 - left},
             "predicted_error": self.predicted_error,
             "neighbors": self.scale.relation,
             "records_per_unit": self.scale.records_per_unit,
@@ -239,7 +240,7 @@ class RecordMechanism:
             ``thetas``, ``metrics``, ``bounds``, ``sds`` and ``sum:k`` of all rounds; ``count``; the
             constants of the likelihood; ``quality``.
         """
-        return _Run(self, records, noise, progress).run()
+        return _Rounds(self, records, noise, progress).run()
 
     # ---- after the release -----------------------------------------------------------------------
     def stored(self, released: Mapping[str, np.ndarray]) -> PooledRecordLikelihood:
@@ -281,7 +282,7 @@ class RecordMechanism:
         return found
 
 
-class _Run:
+class _Rounds:
     """One run through the stages."""
 
     def __init__(

@@ -85,7 +85,9 @@ class WholeRecordDensity:
 
     Notes
     -----
-    A score that is undefined is NaN or infinite; no value of a record raises.
+    A score that is undefined is NaN or infinite. Tables that an entry of a record could miss are
+    refused. A matrix of a record's own entries that is singular, inverted by an operation that
+    raises, would make a release fail after its charge, as its error says.
     """
 
     def __init__(self, private: PrivateModel) -> None:

@@ -25,10 +25,11 @@ from pymc_private.summaries.clipped_scores import ClippedRows, FramedRows, clip_
 
 PILOT_QUANTILES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95, 0.99)
 """Quantiles of |u| that a pilot tries as C."""
-SCORE_QUANTILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
-"""Quantiles of |u| that the final release tries as C."""
-CURVATURE_QUANTILES = (0.5, 0.7, 0.85, 0.95, 1.0)
-"""Quantiles of |B|_F that it tries as K."""
+SCORE_QUANTILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0, 2.0)
+"""Quantiles of |u| that the final release tries as C; above 1 in units of the largest."""
+CURVATURE_QUANTILES = (0.5, 0.7, 0.85, 0.95, 1.0, 2.0, 4.0)
+"""Quantiles of |B|_F that it tries as K; above 1 in units of the largest. Records that lie farther
+out than the reference are clipped where noise matters, and not where it does not."""
 PILOT_LOSS, JOINT_LOSS = 1.0, 0.3
 """Log determinant (twice the nats of information) that a larger bound may cost."""
 
@@ -61,7 +62,12 @@ class BoundChoice:
 
 
 def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
-    """The least value with at least `share` of the weight at or below it."""
+    """The least value with at least `share` of the weight at or below it.
+
+    A share above 1 stands for that multiple of the largest value.
+    """
+    if share > 1.0:
+        return share * float(np.max(values))
     order = np.argsort(values, axis=None)
     total = np.cumsum(weights.ravel()[order])
     place = np.searchsorted(total, share * total[-1] * (1.0 - 1e-12))

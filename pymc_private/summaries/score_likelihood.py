@@ -265,11 +265,8 @@ def pooled_likelihood(
     reference_error : float
         r; 0 where the distribution of the covariates is public.
     """
-    prepared = [r.score.at(small[0]) for r in releases]
     wide = _RoundMeans.of(model, center, *large, [r.clipped for r in releases])
-    narrow = _RoundMeans.of(model, center, *small, prepared)
-    terms = _node_vectors(prepared, narrow.at.values)
-    mass = (narrow.at.mass * small[1][:, None]).ravel()
+    narrow, terms, mass = _at_nodes(model, center, releases, small)
     geometry = _Geometry.of(releases, large[1], curvature)
     spread = geometry.outcome_covariance(terms, mass, float(small[1].sum()))
     noise = np.repeat([r.sd**2 for r in releases], len(center))
@@ -297,6 +294,19 @@ def pooled_likelihood(
         curvature_noise=curvature_noise,
         reference_noise=reference_noise,
     )
+
+
+def _at_nodes(
+    model: RecordModel,
+    center: np.ndarray,
+    releases: Sequence[NoisyScore],
+    small: tuple[Rows, np.ndarray],
+) -> tuple[_RoundMeans, np.ndarray, np.ndarray]:
+    """Means on the small reference, psi of all rounds at its nodes (NQ, T p) and the mass there."""
+    prepared = [r.score.at(small[0]) for r in releases]
+    narrow = _RoundMeans.of(model, center, *small, prepared)
+    terms = _node_vectors(prepared, narrow.at.values)
+    return narrow, terms, (narrow.at.mass * small[1][:, None]).ravel()
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
@@ -156,3 +157,22 @@ def _protected():
 
     private = kinds()
     return dataclasses.replace(private, neighbors="add_remove"), WholeRecordDensity(private)
+
+
+def test_a_table_that_an_entry_could_miss_is_refused():
+    """An index outside of it would raise after the charge, for the data of one record."""
+    table = np.linspace(0.0, 1.0, 3000)
+
+    def logp(value, a):
+        return pt.constant(table)[pt.cast(value, "int64")] * a - 1e-4 * value
+
+    def random(a, rng=None, size=None):
+        return rng.integers(0, 2900, size=size).astype(float)
+
+    answers = np.random.default_rng(0).integers(0, 2900, size=(40, 2)).astype(float)
+    with pm.Model(coords={"person": range(40)}) as model:
+        data = pm.Data("answers", answers)
+        pm.CustomDist("o", pm.Normal("a"), logp=logp, random=random, observed=data)
+    private = pmp.privatize(model, records={"answers": 0}, domain={"answers": (0, 3100)})
+    with pytest.raises(PymcPrivateError, match="a table is looked up by an entry"):
+        pmp.calibrate(private, epsilon=2, delta=1e-6, release="summary", method="records")

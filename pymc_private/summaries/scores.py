@@ -173,6 +173,7 @@ class ScoreMechanism:
             "method": self.method,
             "mu": self.mu,
             "parameters": int(self.parameters.size),
+            "hierarchy": self.read is not self.parameters,
             "rounds": ROUNDS,
             "shares": shares,
             "reference rows": [len(design.large.weights), len(design.small.weights)],

@@ -101,6 +101,12 @@ def test_parameters_that_records_tell_only_in_sums_are_refused_before_the_charge
         pmp.calibrate(private, epsilon=1, delta=1e-6, release="summary", method="scores")
 
 
+def test_a_plan_says_that_hierarchies_are_little_tried():
+    plan = pmp.calibrate(hierarchy(), epsilon=8, delta=1e-6, release="summary", method="scores")
+    assert any("a hierarchy" in caution.text for caution in plan.cautions)
+    assert "five of eight" in plan.summary()
+
+
 def test_usable_shares_are_those_of_noisy_curvatures():
     structure = structure_of(np.ones((1, 1), dtype=bool))
     half = usable_share(np.array([[1.0]]), 1.0, structure)

@@ -292,7 +292,6 @@ def test_a_private_model_without_a_budget_is_charged_at_cost():
     [
         ({"draws": 0, "epsilon": 1}, pmp.errors.DomainError),
         ({"draws": 2.5, "epsilon": 1}, pmp.errors.DomainError),
-        ({"epsilon": 1}, pmp.errors.DomainError),
         ({"draws": 2, "epsilon": -1}, pmp.errors.DomainError),
         ({"draws": 2, "epsilon": 1, "delta": 1.0}, pmp.errors.DomainError),
         ({"draws": 2, "epsilon": 1, "delta": -0.1}, pmp.errors.DomainError),

@@ -143,9 +143,10 @@ def flat() -> pmp.PrivateModel:
 
 def many() -> pmp.PrivateModel:
     with pm.Model(coords={"person": range(N), "k": range(5)}) as model:
-        mu = pm.Normal("mu", 0, 1, dims="k")
+        x = pm.Data("x", np.zeros(N), dims="person")
+        mu = pm.Normal("mu", 0, 1, dims="k") + x[:, None]
         pm.StudentT("y", nu=4, mu=mu, sigma=1.0, observed=np.zeros((N, 5)), dims=("person", "k"))
-    return pmp.privatize(model, records="person", domain={"y": (-3, 3)})
+    return pmp.privatize(model, records="person", domain={"y": (-3, 3), "x": (-1, 1)})
 
 
 @pytest.mark.parametrize(

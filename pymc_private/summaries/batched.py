@@ -76,7 +76,6 @@ class VectorizedFunction:
             swaps[v] = pt.TensorType(v.type.dtype, shape=shape)(name=v.name)
         with without_tracebacks():
             core = vectorizable(rewritten(without_checks(self.outputs)))
-            refuse_open_lookups(core, self.inputs)
             graphs = merged(vectorize_graph(core, replace=swaps))
             return NumpyProgram(list(swaps.values()), graphs, derivatives=self.derivatives)
 
@@ -306,8 +305,8 @@ NUMPY_FUNCTIONS: Mapping[type, Callable[..., Any]] = {
 """Functions of arrays for scalar functions whose counterpart PyTensor does not name."""
 
 
-def refuse_open_lookups(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> None:
-    """Refuse a table that is read at an input: what lies outside of the table would raise.
+def refuse_open_lookups(value: Variable, data: Sequence[Variable]) -> None:
+    """Refuse a table that is read at an entry of a record: what lies outside of it would raise.
 
     Short tables were rewritten as sums of choices, which no index breaks.
 
@@ -315,8 +314,9 @@ def refuse_open_lookups(outputs: Sequence[Variable], inputs: Sequence[Variable])
     ------
     Unsupported
     """
-    moving = dependent_variables(list(outputs), list(inputs))
-    for node in io_toposort(list(inputs), list(outputs)):
+    outputs = vectorizable([value])
+    moving = dependent_variables(list(outputs), list(data))
+    for node in io_toposort(list(data), list(outputs)):
         if type(node.op).__name__ in LOOKUPS and not moving.isdisjoint(node.inputs[1:]):
             raise Unsupported(
                 "a table is looked up by an entry of a record, and an entry outside of it would "

@@ -29,6 +29,7 @@ from pymc_private.summaries.batched import (
     VectorizedFunction,
     graph_variables,
     merged,
+    refuse_open_lookups,
     rewritten,
 )
 from pymc_private.summaries.parameters import ParameterVector
@@ -104,6 +105,7 @@ class RecordDensity:
             value = rewritten(rebuild([self._natural_value], swaps))[0]
             value = plain_record(value, set(self._values.values()), data)
             self._value = merged([regroup(value, list(self._values.values()), self._y)])[0]
+            refuse_open_lookups(self._value, [self._y, *self._rows.values()])
             self._predictors = self._cut()
         self.size = sum(map(self._size_of, self._predictors))
 

@@ -36,6 +36,7 @@ from pymc_private.summaries.batched import (
     VectorizedFunction,
     graph_variables,
     merged,
+    refuse_open_lookups,
     rewritten,
 )
 from pymc_private.summaries.parameters import ParameterVector
@@ -108,6 +109,7 @@ class WholeRecordDensity:
             swaps = {self._parts[name]: v for name, v in symbolic.items()}
             value = rewritten(rebuild([self._natural_value], swaps))[0]
             self._value = merged([self._plain(value, set(self._values))])[0]
+            refuse_open_lookups(self._value, self._data)
             self._upper, self._fresh, self._lower = self._cut(self._value, self._values)
         shapes = self._shapes_at_a_point()
         self._shapes = [shapes[v] for v in self._upper]

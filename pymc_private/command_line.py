@@ -119,13 +119,12 @@ def describe_failure(error: BaseException) -> tuple[int, str]:
 def plain_warnings(debug: bool = False) -> Iterator[None]:
     """Show a warning as one line of words, without the place in the code.
 
-    The words of other packages and of the user's module may quote data: only their kind is told.
+    The words of other packages and of the user's module may quote data: --debug shows them.
     """
 
     def show(message: Warning | str, *place: Any, **other: Any) -> None:
-        told = debug or isinstance(message, PrivacyWarning)
-        words = str(message) if told else f"a {type(message).__name__} (--debug shows warnings)"
-        print(f"warning: {words}", file=sys.stderr)
+        if debug or isinstance(message, PrivacyWarning):
+            print(f"warning: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -29,7 +29,7 @@ from pymc_private.models.private_model import PrivateModel, moved_sources
 from pymc_private.models.record_likelihood import temporary_records
 from pymc_private.release import charge
 from pymc_private.release.charge import ReleaseOptions, suppress_warnings
-from pymc_private.release.storage import REPORTED_PACKAGES, package_version
+from pymc_private.release.draws_job import promised_guarantee, publication_facts
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise, chunk_size, chunks_of
 from pymc_private.summaries.protocol import Records, SummaryNoise
@@ -160,7 +160,7 @@ def build_check(
 ) -> Check:
     """The check with public facts; without those of a ledger it is a seeded one."""
     private = ledger_facts is not None
-    guarantee = plan.guarantee if private else charge.seeded_guarantee(plan.guarantee)
+    guarantee = promised_guarantee(plan.guarantee, ledger_facts)
     tests, cells = [], None
     for part, released in zip(plan.parts, sums, strict=True):
         tests += [
@@ -171,21 +171,13 @@ def build_check(
     counts = private and plan.summary_released.private
     total = plan.total.epsilon(plan.delta) if counts else float("inf")
     facts = {
-        "name": name,
-        "epsilon": plan.guarantee.epsilon(plan.delta) if private else float("inf"),
-        "delta": plan.delta,
         "asked": plan.epsilon,
-        "neighbors": plan.private.neighbors,
         "records": plan.private.records,
         "domain": plan.private.domain,
         "model": plan.summary_released.facts["model"],
         "summary": plan.summary_released.fingerprint,
         "total": total,
-        "versions": {package: package_version(package) for package in REPORTED_PACKAGES},
-        "charges": [],
-        "budget": None,
-        "citations": [],
-    } | dict(ledger_facts or {})
+    } | publication_facts(guarantee, plan.delta, name, ledger_facts)
     return Check(tests, guarantee, facts, private=private, cells=cells)
 
 

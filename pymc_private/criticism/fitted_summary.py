@@ -168,6 +168,13 @@ def refuse_other_summaries(mechanism: Any) -> None:
             allowed="method='scores'",
             do="calibrate(..., release='summary', method='scores'), where the model allows it",
         )
+    if mechanism.read is not mechanism.parameters:
+        raise Unsupported(
+            "checks of hierarchies are not offered; nothing was charged",
+            got="parameters above those that records read",
+            allowed="models whose records read every parameter",
+            do="fix the mean and the scale of the effects, and check that model",
+        )
     private_covariates = mechanism.design.budget.curvature is not None
     if private_covariates and mechanism.design.moments is None:
         raise Unsupported(

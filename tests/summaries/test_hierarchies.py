@@ -7,6 +7,7 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
+from pymc_private.criticism.fitted_summary import refuse_other_summaries
 from pymc_private.errors import NotInformative
 from pymc_private.summaries.curvature_check import refuse_unusable, usable_share
 from pymc_private.summaries.model_scores import score_mechanism
@@ -115,3 +116,9 @@ def test_usable_shares_are_those_of_noisy_curvatures():
     assert usable_share(np.array([[0.1]]), 0.0, structure) == 1.0
     with pytest.raises(NotInformative, match="10% of simulated summaries usable"):
         refuse_unusable(0.1, 5)
+
+
+def test_a_check_of_a_hierarchy_is_refused_by_name(released):
+    """Its null distribution is about all parameters, and scores here are about some of them."""
+    with pytest.raises(pmp.errors.Unsupported, match="checks of hierarchies are not offered"):
+        refuse_other_summaries(released[1])

@@ -7,7 +7,9 @@ posterior found by importance sampling, and that of the records themselves too.
 
 With ``--save FILE`` each simulation is added to a file of JSON lines as it ends, and those that the
 file already holds are not run again: a long study goes on where it stopped.
-``python -m benchmarks.noise_aware --table FILE`` prints what such files hold.
+``python -m benchmarks.noise_aware --table FILE`` prints what such files hold. With ``--coverage``
+the posterior of the records is left out, and with it error and width: coverage needs only the
+parameters that the records were drawn with.
 
 Error: root mean square distance of the posterior mean from the non-private one, in non-private
 standard deviations. Width: median ratio of the lengths of 90% intervals. Coverage: of 50% and 90%
@@ -85,15 +87,19 @@ class Study:
     scenario : Scenario
     epsilon : float
     method : str
+    compared : bool
+        Whether each posterior is compared with that of the records.
     """
 
-    def __init__(self, scenario: Scenario, epsilon: float, method: str = "auto") -> None:
-        self.scenario = scenario
+    def __init__(
+        self, scenario: Scenario, epsilon: float, method: str = "auto", compared: bool = True
+    ) -> None:
+        self.scenario, self.compared = scenario, compared
         self.plan = make_summary_plan(scenario.private, epsilon=epsilon, delta=DELTA, method=method)
         self.density = RecordDensity(scenario.private)
 
     def simulation(self, theta: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
-        """One data set of known parameters: both posteriors, in JSON types."""
+        """One data set of known parameters: its posterior or both, in JSON types."""
         mechanism, private = self.plan.mechanism, self.scenario.private
         point = {k: v[0] for k, v in mechanism.parameters.natural(theta[None]).items()}
         records = self.scenario.simulate(point, rng)
@@ -101,18 +107,20 @@ class Study:
         refused = any(caution.refuse for caution in mechanism.warnings(released))
         likelihood, start = mechanism.log_likelihood(released), mechanism.start(released)
         found = posterior(likelihood, mechanism.parameters.log_prior, start, rng)
-        exact = non_private(self.density, records, theta, rng)
         inner, outer = (found.quantiles(list(shares)) for shares in (INNER, OUTER))
-        width = np.ptp(outer, axis=0) / np.ptp(exact.quantiles(list(OUTER)), axis=0)
-        arrays = {
-            "error": (found.mean - exact.mean) / exact.sd,
-            "width": width,
-            "inner": (inner[0] <= theta) & (theta <= inner[1]),
-            "outer": (outer[0] <= theta) & (theta <= outer[1]),
+        plain: dict[str, Any] = {
+            "inner": ((inner[0] <= theta) & (theta <= inner[1])).tolist(),
+            "outer": ((outer[0] <= theta) & (theta <= outer[1])).tolist(),
+            "effective": found.effective,
+            "refused": refused,
+            "method": self.plan.method,
         }
-        plain: dict[str, Any] = {name: values.tolist() for name, values in arrays.items()}
-        plain |= {"effective": found.effective, "exact effective": exact.effective}
-        return plain | {"refused": refused, "method": self.plan.method}
+        if self.compared:
+            exact = non_private(self.density, records, theta, rng)
+            width = np.ptp(outer, axis=0) / np.ptp(exact.quantiles(list(OUTER)), axis=0)
+            plain["error"] = ((found.mean - exact.mean) / exact.sd).tolist()
+            plain |= {"width": width.tolist(), "exact effective": exact.effective}
+        return plain
 
     def run(self, simulations: Iterable[int], seed: int = 0) -> Iterable[dict[str, Any]]:
         """Simulations of these numbers, one after the other; failures are recorded as such."""
@@ -138,7 +146,8 @@ def measure(
 def summarized(simulations: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Error, width and coverage over simulations of one model at one epsilon."""
     held = [s for s in simulations if "failed" not in s]
-    errors = np.array([s["error"] for s in held])
+    errors = np.array([s["error"] for s in held if "error" in s] or [[np.nan]])
+    widths = [s["width"] for s in held if "width" in s] or [[np.nan]]
     each = np.array([[np.mean(s["inner"]), np.mean(s["outer"])] for s in held])
     return {
         "method": held[0]["method"],
@@ -146,7 +155,7 @@ def summarized(simulations: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "failed": len(simulations) - len(held),
         "error": float(np.sqrt(np.mean(np.square(errors)))),
         "median error": float(np.median(np.sqrt(np.mean(np.square(errors), axis=1)))),
-        "width": float(np.median([s["width"] for s in held])),
+        "width": float(np.median(widths)),
         "coverage": each.mean(axis=0),
         "standard error": each.std(axis=0) / np.sqrt(len(each)),
         "effective": float(np.quantile([s["effective"] for s in held], 0.1)),
@@ -165,14 +174,16 @@ def stored(paths: Sequence[Path]) -> dict[tuple[str, float], list[dict[str, Any]
     return found
 
 
-def extend(path: Path, name: str, epsilon: float, simulations: int, seed: int) -> None:
+def extend(
+    path: Path, name: str, epsilon: float, simulations: int, seed: int, compared: bool
+) -> None:
     """Add what a file lacks of so many simulations of one model at one epsilon."""
     here = stored([path]).get((name, epsilon), []) if path.exists() else []
     done = {one["simulation"] for one in here if one["seed"] == seed}
     missing = [k for k in range(simulations) if k not in done]
     if not missing:
         return
-    for one in Study(SCENARIOS[name](), epsilon).run(missing, seed):
+    for one in Study(SCENARIOS[name](), epsilon, compared=compared).run(missing, seed):
         line = json.dumps({"model": name, "epsilon": epsilon, "seed": seed, **one})
         with path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -211,6 +222,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", help="parts of names of models")
     parser.add_argument("--save", type=Path)
     parser.add_argument("--table", type=Path, nargs="+")
+    parser.add_argument("--coverage", action="store_true", help="leave out error and width")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     if given.table:
@@ -222,7 +234,8 @@ def main() -> None:
             continue
         for epsilon in map(float, given.epsilons.split(",")):
             if given.save:
-                extend(given.save, name, epsilon, given.simulations, given.seed)
+                compared = not given.coverage
+                extend(given.save, name, epsilon, given.simulations, given.seed, compared)
                 continue
             found = measure(SCENARIOS[name](), epsilon, given.simulations, seed=given.seed)
             print(line_of(name, epsilon, found), flush=True)

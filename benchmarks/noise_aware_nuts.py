@@ -4,8 +4,9 @@ Run ``python -m benchmarks.noise_aware_nuts [fits] [part of a name] ...``. For e
 of simulated records at epsilon 1; each posterior by `pm.sample` on the noise-aware model (two
 chains of 500 draws after 500 steps of tuning) and by the importance sampling of
 `benchmarks.noise_aware`. Printed are the largest distance of posterior means, in posterior standard
-deviations, beside its Monte Carlo error; the range of ratios of standard deviations; the largest
-R-hat; divergences; seconds of a fit, compilation included, and of an ordinary fit of the records.
+deviations, beside its Monte Carlo error; the range of ratios of lengths of 90% intervals; the
+largest R-hat; divergences; seconds of a fit, compilation included, and of an ordinary fit of the
+records.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import arviz as az
 import numpy as np
 import pymc as pm
 
-from benchmarks.noise_aware import Study, posterior
+from benchmarks.noise_aware import OUTER, Study, posterior
 from benchmarks.noise_aware_models import SCENARIOS
 from pymc_private.summaries.noise import SimulatedNoise
 from pymc_private.summaries.noise_aware_model import noise_aware_model
@@ -35,6 +36,15 @@ def sampled(model: pm.Model, seed: int) -> tuple[Any, float]:
         warnings.simplefilter("ignore")
         found = pm.sample(**OPTIONS, random_seed=seed, compute_convergence_checks=False)
     return found, time.time() - started
+
+
+def _quantiles(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The ends of 90% intervals of weighted values, one pair a column."""
+    ends = np.empty((2, values.shape[1]))
+    for j, column in enumerate(values.T):
+        order = np.argsort(column)
+        ends[:, j] = np.interp(OUTER, np.cumsum(weights[order]), column[order])
+    return ends
 
 
 def compared(study: Study, seed: int) -> dict[str, Any]:
@@ -57,7 +67,8 @@ def compared(study: Study, seed: int) -> dict[str, Any]:
         chain = draws.posterior[name].to_numpy()
         chain = chain.reshape(*chain.shape[:2], -1)
         distances.append((chain.mean(axis=(0, 1)) - mean) / sd)
-        ratios.append(chain.std(axis=(0, 1)) / sd)
+        width = np.ptp(_quantiles(flat, weighted.weights), axis=0)
+        ratios.append(np.ptp(np.quantile(chain, OUTER, axis=(0, 1)), axis=0) / width)
         by_cell = [chain[:, :, j] for j in range(chain.shape[2])]
         rhats += [float(az.rhat(one)) for one in by_cell]
         errors += [(1 / float(az.ess(one)) + 1 / weighted.effective) ** 0.5 for one in by_cell]
@@ -85,7 +96,7 @@ def main(fits: int = 10, parts: tuple[str, ...] = ()) -> None:
         high = max(one["ratio"][1] for one in found)
         print(
             f"{name:30} {fits} fits  largest distance {max(f['distance'] for f in found):.2f} "
-            f"(error {max(f['error'] for f in found):.2f})  sds {low:.2f} to {high:.2f}  "
+            f"(error {max(f['error'] for f in found):.2f})  widths {low:.2f} to {high:.2f}  "
             f"R-hat {max(f['rhat'] for f in found):.3f}  divergences "
             f"{sum(f['divergences'] for f in found)}  seconds "
             f"{np.median([f['seconds'] for f in found]):.1f}, of the records {ordinary:.1f}",

@@ -166,7 +166,7 @@ def _operation(node: Apply, derivatives: bool) -> Callable[..., Any]:
     if isinstance(node.op, SpecifyShape | CheckAndRaise):  # written by rewrites
         return lambda *arrays: [arrays[0]]
     if isinstance(node.op, Blockwise):
-        known = _stacked(node.op.core_op)
+        known = _stacked(node.op)
         if known is not None:
             return lambda *arrays: [known(*(np.asarray(array) for array in arrays))]
         return lambda *arrays: evaluate_node(node, _same_batch(node.op, arrays))
@@ -214,20 +214,33 @@ def _log_sum_exp(x: np.ndarray) -> np.ndarray:
     return np.log(np.sum(np.exp(x - top), axis=-1)) + top[..., 0]
 
 
-def _stacked(op: Any) -> Callable[..., np.ndarray] | None:
-    """Linear algebra of stacks of small matrices, which NumPy broadcasts; NaN where it fails."""
+def _stacked(blockwise: Blockwise) -> Callable[..., np.ndarray] | None:
+    """Linear algebra of stacks of small matrices, which NumPy broadcasts; NaN where it fails.
+
+    Entries of stacks of tables too.
+    """
+    op = blockwise.core_op
     name = type(op).__name__
     if name == "Cholesky":
         flip = (lambda x: x) if op.lower else (lambda x: np.swapaxes(x, -1, -2))
         return lambda x: flip(_each_matrix(np.linalg.cholesky, x))
     if name == "Dot":
         return _matrix_products
+    if name in LOOKUPS and getattr(op, "idx_list", (0,)) == (0,):
+        _, *places = blockwise.inputs_sig
+        return _entries if [len(axes) for axes in places] == [1] else None
     if name == "SolveTriangular" and not op.unit_diagonal:
         half = np.tril if op.lower else np.triu
         if op.b_ndim == 2:
             return lambda a, b: _each_matrix(np.linalg.solve, half(a), b)
         return lambda a, b: _each_matrix(np.linalg.solve, half(a), b[..., None])[..., 0]
     return None
+
+
+def _entries(x: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Entries of stacks of tables (..., L, *rest) at stacks of places (..., J)."""
+    rest = x.ndim - places.ndim
+    return np.take_along_axis(x, places.reshape(*places.shape, *[1] * rest), axis=x.ndim - rest - 1)
 
 
 def _matrix_products(x: np.ndarray, y: np.ndarray) -> np.ndarray:

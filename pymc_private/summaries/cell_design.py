@@ -37,10 +37,12 @@ NEARLY_BEST = 0.95
 """The smallest number of cells with this share of the largest information is taken."""
 SIMULATED_POINTS, SIMULATED_RECORDS = 128, 128
 """Prior draws at which records are simulated, and records at each."""
-POINTS = 48
-"""Prior draws over which information is averaged."""
+POINTS, FEWEST_POINTS = 48, 8
+"""Prior draws over which information is averaged, and how few where that is costly."""
 EVALUATIONS = 4000
 """Most parameter points at which one choice of cells is evaluated."""
+DENSITIES = 2**25
+"""Most densities that one choice of cells evaluates, if the fewest points allow it: a second."""
 STEP = 1e-3
 """Step of differences, in prior standard deviations."""
 DESIGN_PANELS = 4
@@ -105,18 +107,19 @@ class CellDesigner:
         self.variance, self.n = variance, n
         self.densities = RecordDensities(record.single, record.outcome, record.covariates)
         self.simulated = _simulated_outcomes(private, record, parameters)
-        count = max(8, min(POINTS, EVALUATIONS // (2 * parameters.size + 1)))
-        self.points = parameters.draws(count, PRIOR_SEED + 1)
+        self.points = parameters.draws(POINTS, PRIOR_SEED + 1)
         variances, vectors = np.linalg.eigh(parameters.covariance)
         self.root = vectors * np.sqrt(np.maximum(variances, 0.0))
 
     def best(self, edges: np.ndarray | None) -> CellDesign:
         """The design to be used; `edges` are those of the outcome if a user gives them."""
-        found: list[tuple[CellPartition, float]] = []
-        for partition in self._candidates(edges):
-            nodes = cell_nodes(self.record.support, partition, DESIGN_PANELS)
-            cells = CellProbabilities(self.densities, partition, nodes)
-            found.append((partition, self.information(cells)))
+        candidates = self._candidates(edges)
+        nodes = [cell_nodes(self.record.support, p, DESIGN_PANELS) for p in candidates]
+        weighed = [
+            CellProbabilities(self.densities, *c) for c in zip(candidates, nodes, strict=True)
+        ]
+        points = self._affordable_points(weighed)
+        found = [(p, self.information(c, points)) for p, c in zip(candidates, weighed, strict=True)]
         if not found:
             raise Unsupported(
                 "the covariates have too many cells",
@@ -186,10 +189,17 @@ class CellDesigner:
         flat = np.nan_to_num(scaled, posinf=0.0, neginf=0.0).reshape(len(theta), len(steps), -1)
         return np.asarray(flat @ flat.transpose(0, 2, 1))
 
-    def information(self, cells: CellProbabilities) -> float:
-        """1/2 log det(I + information in prior units), averaged over the prior (nats)."""
+    def _affordable_points(self, weighed: Sequence[CellProbabilities]) -> np.ndarray:
+        """Prior draws at which all of some cells are evaluated: fewer, if that is costly."""
+        moves = 2 * self.parameters.size + 1
+        rows = max((int(np.prod(cells.quadrature.split)) for cells in weighed), default=1)
+        count = min(POINTS, EVALUATIONS // moves, DENSITIES // (moves * rows))
+        return self.points[: max(FEWEST_POINTS, count)]
+
+    def information(self, cells: CellProbabilities, points: np.ndarray) -> float:
+        """1/2 log det(I + information in prior units), averaged over prior draws (nats)."""
         totals = np.full(cells.shape[0], self.n / cells.shape[0])
-        fisher = self.fisher(cells, self.points, self.root.T, totals)
+        fisher = self.fisher(cells, points, self.root.T, totals)
         spectrum = np.clip(np.linalg.eigvalsh(fisher), 0.0, None)
         return float(0.5 * np.log1p(spectrum).sum(axis=1).mean())
 

@@ -6,11 +6,12 @@ from functools import cache
 import numpy as np
 import pymc as pm
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unsupported
 from pymc_private.samplers.randomness import SystemRandomness
+from pymc_private.summaries import batched, cell_design
 from pymc_private.summaries.cell_probabilities import CellProbabilities
 from pymc_private.summaries.cells import CellMechanism, cell_mechanism
 from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise
@@ -195,6 +196,19 @@ def test_cells_are_chosen_without_the_data():
     assert first.information >= 0.95 * best > 0.0
 
 
+def test_costly_cells_are_judged_at_fewer_prior_draws(monkeypatch):
+    designer, weighed = (
+        mechanism(private_weibull)._designer,
+        [mechanism(private_weibull).probabilities],
+    )
+    assert len(designer._affordable_points(weighed)) == cell_design.POINTS
+    moves = 2 * designer.parameters.size + 1
+    each = moves * int(np.prod(weighed[0].quadrature.split))
+    for densities, points in ((20 * each, 20), (1, cell_design.FEWEST_POINTS)):
+        monkeypatch.setattr(cell_design, "DENSITIES", densities)
+        assert len(designer._affordable_points(weighed)) == points
+
+
 # ---- privacy -------------------------------------------------------------------------------------
 def test_one_record_moves_one_unit_between_two_cells():
     cells = mechanism(private_weibull)
@@ -285,6 +299,34 @@ def test_a_potential_that_differs_from_the_likelihood_is_refused(monkeypatch):
     monkeypatch.setattr(CellProbabilities, "symbolic", lost)
     with pytest.raises(Incompatible, match="disagree"):
         cells.potential(released, cells._designer.record.single.parameters)
+
+
+def test_tables_of_parameters_are_looked_up_at_all_points_at_once(monkeypatch):
+    def refused(op, _):
+        raise AssertionError(f"{op} at one point after another")
+
+    cells = mechanism(private_groups)
+    theta = cells.parameters.draws(20, 1)
+    natural = cells.parameters.natural(theta)
+    levels = natural["mu"][:, None] + natural["tau"][:, None] * natural["z"]
+    monkeypatch.setattr(batched, "_same_batch", refused)
+    densities = type(cells.probabilities.densities)(
+        cells._designer.record.single, cells._designer.record.outcome,
+        cells._designer.record.covariates,
+    )  # fmt: skip
+    partition, nodes = cells.partition, cells.probabilities.quadrature.nodes
+    found = CellProbabilities(densities, partition, nodes)(natural)[0]
+    assert found[..., 1] == pytest.approx(special.expit(levels))
+
+
+@pytest.mark.parametrize("rest", [(), (3,)])
+def test_entries_of_stacked_tables_are_those_of_each(rest):
+    tables, places = RNG.normal(size=(4, 1, 7, *rest)), RNG.integers(-7, 7, (1, 5, 2))
+    found = batched._entries(tables, places)
+    for s, k in np.ndindex(4, 5):
+        assert np.array_equal(found[s, k], tables[s, 0][places[0, k]])
+    with pytest.raises(IndexError):
+        batched._entries(tables, places + 7)
 
 
 def test_counts_that_the_model_cannot_explain_are_told():

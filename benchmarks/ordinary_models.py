@@ -1,19 +1,23 @@
 """Twenty-two ordinary models at epsilon = 1: what `calibrate` chooses, and what it was worth.
 
-Run ``python -m benchmarks.ordinary_models [name ...]``. Each model is planned with
-``release="auto"`` and nothing else said; the plan is carried out from a seed and compared with
-NUTS on the same records without privacy. Columns: the release that was chosen, share of the prior
-variance it was expected to remove, verdict, error of the posterior mean in standard deviations of
-the posterior without privacy (root mean square over parameters), posterior width in its widths
-(geometric mean), seconds of `calibrate`.
+Run ``python -m benchmarks.ordinary_models [name ...] [--save FILE] [--plain]``; a run that was
+stopped goes on where its file ends. Each model is planned with ``release="auto"`` and nothing else
+said (``--plain``: ten draws of the model as it is, without a clip); the plan is carried out from a
+seed and compared with NUTS on the same records without privacy. Columns: the release that was
+chosen, share of the prior variance it was expected to remove, verdict, error of the posterior mean
+in standard deviations of the posterior without privacy (root mean square over parameters),
+posterior width in its widths (geometric mean), seconds of processor time of `calibrate`, and of
+what follows it.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import json
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -306,42 +310,78 @@ def flat_moments(posterior: Any, names: list[str]) -> tuple[np.ndarray, np.ndarr
     return table.mean(axis=0), table.std(axis=0, ddof=1) if len(table) > 1 else np.nan
 
 
-def row(name: str) -> str:
-    """The line of one model."""
+AUTO, PLAIN = {"release": "auto"}, {"draws": 10, "clip": False}
+"""Keywords of `calibrate` beside the budget."""
+
+
+def measured(name: str, words: dict[str, Any]) -> dict[str, Any]:
+    """What was chosen for one model, and what it was worth."""
     model, declared = MODELS[name](np.random.default_rng(1))
     private = pmp.privatize(model, **declared)
     names = [rv.name for rv in private.base.free_RVs]
     start = time.process_time()
-    plan = pmp.calibrate(private, release="auto", **BUDGET)
-    seconds = time.process_time() - start
-    is_summary = isinstance(plan, pmp.SummaryPlan)
-    if is_summary:
+    try:
+        plan = pmp.calibrate(private, **BUDGET, **words)
+    except pmp.errors.PymcPrivateError as refused:
+        return {"refused": refused.problem, "seconds": time.process_time() - start}
+    planned = time.process_time()
+    if isinstance(plan, pmp.SummaryPlan):
         chosen = f"summary ({plan.method})"
         found = moments(pmp.summarize(plan, random_seed=1).model(), names, 2)
     else:
         chosen = f"{plan.draws} draw{'s' * (plan.draws > 1)}{', clip' * plan.chosen.clipped}"
         release = pmp.sample(plan, random_seed=1, progressbar=False, accept_prior=True)
         found = flat_moments(release.posterior, names)
+    done = time.process_time()
     exact = moments(private.model, names, 3)
-    error = float(np.sqrt(np.mean(((found[0] - exact[0]) / exact[1]) ** 2)))
-    width = float(np.exp(np.mean(np.log(found[1] / exact[1]))))
+    return {
+        "release": chosen,
+        "removed": plan.information,
+        "verdict": plan.verdict,
+        "error": float(np.sqrt(np.mean(((found[0] - exact[0]) / exact[1]) ** 2))),
+        "width": float(np.exp(np.mean(np.log(found[1] / exact[1])))),
+        "seconds": planned - start,
+        "then": done - planned,
+    }
+
+
+def line_of(name: str, found: dict[str, Any]) -> str:
+    """The line of one model."""
+    if "refused" in found:
+        return f"{name:24s} refused: {found['refused']} {found['seconds']:7.1f}"
     return (
-        f"{name:24s} {chosen:18s} {plan.information:7.3f} {plan.verdict or '-':12s} "
-        f"{error:6.2f} {width:6.2f} {seconds:7.1f}"
+        f"{name:24s} {found['release']:18s} {found['removed']:7.3f} {found['verdict'] or '-':12s} "
+        f"{found['error']:6.2f} {found['width']:6.2f} {found['seconds']:7.1f} {found['then']:7.1f}"
     )
 
 
-def main(names: list[str]) -> None:
+def stored(path: Path | None) -> dict[str, dict[str, Any]]:
+    """The models that a file holds."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path and path.exists() else []
+    return {one["model"]: one for one in map(json.loads, lines)}
+
+
+def main() -> None:
+    """Measure the models that the file lacks, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help=", ".join(MODELS))
+    parser.add_argument("--save", type=Path)
+    parser.add_argument("--plain", action="store_true", help="ten draws, as it is, no clip")
+    given = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"{'model':24s} {'release':18s} {'removed':>7s} {'verdict':12s} {'error':>6s} "
-          f"{'width':>6s} {'seconds':>7s}")  # fmt: skip
-    for name in names or MODELS:
-        try:
-            line = row(name)
-        except pmp.errors.PymcPrivateError as refused:
-            line = f"{name:24s} refused: {refused.problem}"
-        print(line, flush=True)
+          f"{'width':>6s} {'seconds':>7s} {'then':>7s}")  # fmt: skip
+    known, seconds = stored(given.save), []
+    for name in given.names or MODELS:
+        if name not in known:
+            known[name] = measured(name, PLAIN if given.plain else AUTO)
+            if given.save is not None:
+                with given.save.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"model": name, **known[name]}) + "\n")
+        seconds.append(known[name]["seconds"])
+        print(line_of(name, known[name]), flush=True)
+    print(f"seconds of calibrate: median {np.median(seconds):.1f}, worst {max(seconds):.1f}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

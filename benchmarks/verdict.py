@@ -1,8 +1,9 @@
 """Do verdicts on plans come true? Simulated studies, private draws, and what they really removed.
 
-Run ``python -m benchmarks.verdict [studies [model ...]]``. For each model, number of records and of
-draws, calibrate once (the plan reads no data), then simulate studies: parameters from the prior,
-records from the model, draws by the plan (from a seed). Realized share of the prior variance: 1 - E
+Run ``python -m benchmarks.verdict [studies [model ...]] [--save FILE]``; a run that was stopped
+goes on where its file ends. For each model and number of records, calibrate once for ten draws (the
+plan reads no data), then simulate studies: parameters from the prior, records from the model, draws
+by the plan (from a seed). Realized share of the prior variance: 1 - E
 (draw - truth)^2 / (2 Var prior), averaged over draws, studies and parameters; a draw of the prior
 itself has 0. A verdict is false if the realized share, with two standard errors in its favor,
 belongs to another one; it is far off if an informative plan removes less than half, or a prior
@@ -11,10 +12,13 @@ plan more.
 
 from __future__ import annotations
 
-import sys
+import argparse
+import itertools
+import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pymc as pm
@@ -119,46 +123,84 @@ STUDIES = {
 SIZES, DRAWS = (30, 100, 300, 1_000, 3_000), 10
 
 
-def realized_shares(study: Study, n: int, studies: int) -> tuple[pmp.Plan, np.ndarray]:
-    """The plan, and the share of the prior variance that its draws remove, study by study."""
-    rng = np.random.default_rng(n)
-    plan = pmp.calibrate(study.private(rng, n), epsilon=1, delta=1e-6, draws=DRAWS)
+Shares = dict[tuple[str, int], dict[int, float]]
+"""Realized shares by model and number of records, then by study."""
+
+
+def stored(path: Path | None) -> Shares:
+    """The studies that a file holds."""
+    found: Shares = {}
+    if path is not None and path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            one = json.loads(line)
+            found.setdefault((one["model"], one["n"]), {})[one["study"]] = one["share"]
+    return found
+
+
+def planned(study: Study, n: int) -> pmp.Plan:
+    """The plan of ten draws; the records of its model are replaced in each study."""
+    private = study.private(np.random.default_rng(n), n)
+    return pmp.calibrate(private, epsilon=1, delta=1e-6, draws=DRAWS)
+
+
+def prior_spread(study: Study) -> Arrays:
+    """Standard deviations of the parameters under the prior."""
+    rng = np.random.default_rng(0)
     prior = [study.truth(rng) for _ in range(2_000)]
-    spread = {name: np.std([t[name] for t in prior], axis=0) for name in prior[0]}
-    shares = []
-    for seed in range(studies):
-        truth = study.truth(rng)
-        pm.set_data(study.records(truth, rng, n), model=plan.private.base)
-        drawn = seeded_draw(plan, seed, False)
-        errors = [np.ravel(((drawn[k] - v) / spread[k]) ** 2) for k, v in truth.items()]
-        shares.append(1.0 - np.mean(np.concatenate(errors)) / 2.0)
-    return plan, np.array(shares)
+    return {name: np.std([t[name] for t in prior], axis=0) for name in prior[0]}
 
 
-def main(studies: int, names: list[str]) -> None:
+def realized_share(study: Study, plan: pmp.Plan, spread: Arrays, seed: int) -> float:
+    """The share of the prior variance that the draws of one simulated study remove."""
+    n = plan.private.n
+    rng = np.random.default_rng([n, seed])
+    truth = study.truth(rng)
+    pm.set_data(study.records(truth, rng, n), model=plan.private.base)
+    drawn = seeded_draw(plan, seed, False)
+    errors = [np.ravel(((drawn[k] - v) / spread[k]) ** 2) for k, v in truth.items()]
+    return float(1.0 - np.mean(np.concatenate(errors)) / 2.0)
+
+
+def verdict_line(name: str, n: int, plan: pmp.Plan, shares: np.ndarray) -> tuple[str, bool, bool]:
+    """A line of the table, and whether the verdict is false, or far off."""
+    mean, error = shares.mean(), shares.std() / len(shares) ** 0.5
+    near = {verdict_of(float(max(mean + k * error, 0.0))) for k in (-2, 0, 2)}
+    wrong = plan.verdict not in near
+    off = {"informative": mean < 0.5, "prior": mean > 0.5}.get(plan.verdict, False)
+    marks = "  clipped" * plan.chosen.clipped + "  FALSE" * wrong + "  FAR OFF" * bool(off)
+    line = f"{name:12s} {n:6d} {plan.verdict:12s} {plan.information:9.2f} {mean:9.2f} {error:6.2f}"
+    return line + marks, wrong, bool(off)
+
+
+def main() -> None:
+    """Run the studies that the file lacks, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("studies", type=int, nargs="?", default=20)
+    parser.add_argument("models", nargs="*", help=", ".join(STUDIES))
+    parser.add_argument("--save", type=Path)
+    given = parser.parse_args()
     warnings.simplefilter("ignore")
     print(
         f"{'model':12s} {'n':>6s} {'verdict':12s} {'expected':>9s} {'realized':>9s} {'error':>6s}"
     )
     false = far = total = 0
-    for name in names or STUDIES:
-        for n in SIZES:
-            plan, shares = realized_shares(STUDIES[name], n, studies)
-            mean, error = shares.mean(), shares.std() / studies**0.5
-            near = {verdict_of(float(max(mean + k * error, 0.0))) for k in (-2, 0, 2)}
-            wrong = plan.verdict not in near
-            off = (plan.verdict == "informative" and mean < 0.5) or (
-                plan.verdict == "prior" and mean > 0.5
-            )
-            false, far, total = false + wrong, far + off, total + 1
-            print(
-                f"{name:12s} {n:6d} {plan.verdict:12s} {plan.information:9.2f} {mean:9.2f} "
-                f"{error:6.2f}{'  clipped' if plan.chosen.clipped else ''}"
-                f"{'  FALSE' if wrong else ''}{'  FAR OFF' if off else ''}",
-                flush=True,
-            )
-    print(f"{false} of {total} verdicts false, {far} far off, by {studies} studies each")
+    known = stored(given.save)
+    for name, n in itertools.product(given.models or STUDIES, SIZES):
+        study, shares = STUDIES[name], known.get((name, n), {})
+        plan, spread = planned(study, n), prior_spread(study)
+        for seed in range(given.studies):
+            if seed in shares:
+                continue
+            shares[seed] = realized_share(study, plan, spread, seed)
+            if given.save is not None:
+                one = {"model": name, "n": n, "study": seed, "share": shares[seed]}
+                with given.save.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(one) + "\n")
+        line, wrong, off = verdict_line(name, n, plan, np.array(list(shares.values())))
+        false, far, total = false + wrong, far + off, total + 1
+        print(line, flush=True)
+    print(f"{false} of {total} verdicts false, {far} far off, by {given.studies} studies each")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20, sys.argv[2:])
+    main()

@@ -13,7 +13,6 @@ from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.summaries.outcome_nodes import check_mass
 from pymc_private.summaries.outcome_support import outcome_support
 from pymc_private.summaries.quadrature_model import QuadratureModel
-from pymc_private.summaries.read_parameters import model_of_read_parameters
 from pymc_private.summaries.record_density import RecordDensity
 from pymc_private.summaries.reference import covariate_moments, reference_rows
 from pymc_private.summaries.scores import ScoreMechanism
@@ -48,7 +47,7 @@ def score_mechanism(
     DomainError
         An improper prior, or a reference that does not fit.
     """
-    density = RecordDensity(private)
+    density = RecordDensity(private, of_coefficients=True)
     model = QuadratureModel(density, outcome_support(private, density.outcome))
     large = reference_rows(private, density, LARGE_ROWS, given=reference)
     theta = density.parameters.mean
@@ -57,10 +56,9 @@ def score_mechanism(
     few = nodes.values.shape[1] <= FEW_LEVELS
     count = SMALL_ROWS_OF_LEVELS if few else SMALL_ROWS
     small = reference_rows(private, density, count, skip=LARGE_ROWS, given=reference)
-    partial = model_of_read_parameters(model, density.read_places)
     guess = (n or ASSUMED_N) if private.neighbors == ADD_REMOVE else private.n
     return ScoreMechanism(
-        partial,
+        model,
         large,
         small,
         mu,

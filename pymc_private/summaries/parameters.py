@@ -96,12 +96,14 @@ class ParameterVector:
             self.slices[name] = slice(self.size, self.size + count)
             self.size += count
 
+    @property
+    def pool(self) -> np.ndarray:
+        """The prior draws that moments are of, shape (S, p)."""
+        return self._pool
+
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        draws = self._pool
-        low, middle, high = np.quantile(draws, [0.25, 0.5, 0.75], axis=0)
-        reach = FAR_DRAW * (high - low) / NORMAL_IQR
-        draws = np.clip(draws, middle - reach, middle + reach)
+        draws = pulled_in(self._pool)
         return draws.mean(axis=0), np.atleast_2d(np.cov(draws, rowvar=False))
 
     @property
@@ -184,6 +186,10 @@ class ParameterVector:
             return ends[ends < size]
         return np.arange(size if kind == "LogTransform" else 0)
 
+    def is_real(self, name: str) -> bool:
+        """Whether a free variable is its own coordinates: no transform bounds it."""
+        return self.model.rvs_to_transforms[self.model[name]] is None
+
     def _join(self, parts: Mapping[str, np.ndarray]) -> np.ndarray:
         flat = [np.reshape(parts[name], (len(parts[name]), -1)) for name in self.names]
         return np.concatenate(flat, axis=1).astype(float)
@@ -215,6 +221,13 @@ class ParameterVector:
         if theta.ndim != 2 or theta.shape[1] != self.size:
             raise ValueError(f"expected an array of shape (S, {self.size}), got {theta.shape}")
         return theta
+
+
+def pulled_in(draws: np.ndarray) -> np.ndarray:
+    """Draws (S, p) with those far out brought nearer, coordinate by coordinate."""
+    low, middle, high = np.quantile(draws, [0.25, 0.5, 0.75], axis=0)
+    reach = FAR_DRAW * (high - low) / NORMAL_IQR
+    return np.clip(draws, middle - reach, middle + reach)
 
 
 def _forward_graphs(

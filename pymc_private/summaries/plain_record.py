@@ -272,9 +272,9 @@ def _lookup_rule(read: Set[Variable], moving: Set[Variable]) -> ReplacementRule:
         if library_class_name(node.op) not in LOOKUPS:
             return None
         if not read.isdisjoint(node.inputs[1:]):
-            return _looked_up(inputs[0], _index_entries(node.op, inputs))
+            return _looked_up(inputs[0], index_entries(node.op, inputs))
         if node.inputs[0] in moving:
-            return _fixed_entries(inputs[0], _index_entries(node.op, inputs))
+            return _fixed_entries(inputs[0], index_entries(node.op, inputs))
         return None
 
     return rule
@@ -320,7 +320,7 @@ def _constant_number(part: Any) -> Any:
     return _UNKNOWN
 
 
-def _index_entries(op: Any, inputs: list[Variable]) -> list[Any]:
+def index_entries(op: Any, inputs: list[Variable]) -> list[Any]:
     """The index as Python would write it: slices and integer variables, one per leading axis."""
     if hasattr(op, "idx_list"):
         entries = list(indices_from_subtensor(inputs[1:], op.idx_list))

@@ -5,6 +5,8 @@ the value if every path between them passes through it. The smallest such set is
 cut (Menger 1927; Ford and Fulkerson 1956), weighted by numbers of scalars: eta of a logistic
 regression, mean and log scale of a normal one. Of several smallest sets, the one nearest to the
 parameters is taken, since probabilities that saturate are then inside of what is differentiated.
+
+The same finds what records read of the parameters (`read_parameters`).
 """
 
 from __future__ import annotations
@@ -32,8 +34,23 @@ def predictor_variables(
 
     `size` gives the number of scalars of a variable. The set may hold parameters themselves.
     """
-    moving = dependent_variables([value], list(parameters))
     reads_outcome = dependent_variables([value], [outcome])
+
+    def capacity(v: Variable) -> float:
+        usable = v not in reads_outcome and v.type.dtype.startswith("float")
+        return size(v) if usable else np.inf
+
+    return separating_variables(value, parameters, capacity)
+
+
+def separating_variables(
+    value: Variable, parameters: Sequence[Variable], capacity: Callable[[Variable], float]
+) -> list[Variable]:
+    """The cheapest set of variables between parameters and value, nearest to the parameters.
+
+    `capacity` is the price of a variable; infinite for one that cannot be in the set.
+    """
+    moving = dependent_variables([value], list(parameters))
     order = list(parameters)
     edges: list[tuple[Variable, Variable]] = []
     for node in io_toposort(list(parameters), [value]):
@@ -43,12 +60,8 @@ def predictor_variables(
                 order.append(out)
                 edges += [(v, out) for v in read]
     number = {v: k for k, v in enumerate(order)}
-    capacity = [
-        size(v) if v not in reads_outcome and v.type.dtype.startswith("float") else np.inf
-        for v in order
-    ]
     network = FlowNetwork(
-        capacity,
+        [capacity(v) for v in order],
         [(number[a], number[b]) for a, b in edges],
         [number[v] for v in parameters],
         number[value],

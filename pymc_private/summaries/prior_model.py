@@ -117,9 +117,10 @@ class _ModelBuilder:
         return leaves | self.swaps
 
     def _draws_itself(self, variable: Variable) -> bool:
-        """Whether a graph draws what is no free variable, as the prior of LKJCholeskyCov may."""
-        drawn = {v for v in ancestors([variable]) if v.owner is not None and _is_draw(v)}
-        return bool(drawn - set(self.model.free_RVs))
+        """Whether a graph draws what is no free variable, nor above one as in LKJCholeskyCov."""
+        free = self.model.free_RVs
+        below = ancestors([variable], blockers=free)
+        return any(v.owner is not None and _is_draw(v) for v in below if v not in set(free))
 
     def _without_lengths(self, node: Apply, inputs: list[Variable]) -> Variable | None:
         """Lengths of private arrays that are public: those of all axes but the records'."""

@@ -40,6 +40,7 @@ from pymc_private.summaries.plain_record import (
     regroup,
 )
 from pymc_private.summaries.predictor_cut import predictor_variables
+from pymc_private.summaries.read_parameters import Coefficients, read_coefficients
 
 Rows = Mapping[str, np.ndarray]
 """Covariates and public entries of records by name, records along the first axis."""
@@ -60,10 +61,12 @@ class RecordDensity:
     ----------
     private : PrivateModel
         Row-wise, with one scalar outcome per record and parameters shared by all records.
+    of_coefficients : bool
+        Whether it is a function of what records read alone, instead of all parameters.
 
     Attributes
     ----------
-    parameters : ParameterVector
+    parameters : ParameterVector or Coefficients
     outcome : Source
         The private variable that the likelihood generates.
     covariates : tuple of Source
@@ -84,12 +87,15 @@ class RecordDensity:
     undefined is NaN or infinite; no value of rows, outcomes or parameters raises.
     """
 
-    def __init__(self, private: PrivateModel) -> None:
+    def __init__(self, private: PrivateModel, of_coefficients: bool = False) -> None:
         _refuse_other_models(private)
         self.outcome = _only_outcome(private)
-        self.parameters = ParameterVector(private)
+        self.parameters: ParameterVector | Coefficients = ParameterVector(private)
         self.covariates = tuple(s for s in private.sources if s is not self.outcome)
         record = _row_of(private)
+        if of_coefficients:
+            with without_tracebacks():
+                record, self.parameters = read_coefficients(record, self.parameters)
         self._record = record
         self.public_rows = {str(v.name): rows for v, rows in record.public.items()}
         self._y = record.data[self.outcome.name]
@@ -119,16 +125,6 @@ class RecordDensity:
         if sum(map(self._size_of, found)) >= self.parameters.size:
             return parameters
         return found
-
-    @cached_property
-    def read_places(self) -> np.ndarray:
-        """Coordinates of the parameters that the density of a record reads, increasing."""
-        above = set(ancestors([self._value]))
-        read = [name for name, v in self._values.items() if v in above]
-        slices = self.parameters.slices
-        return np.concatenate(
-            [np.arange(slices[name].start, slices[name].stop) for name in read]
-        ).astype(int)
 
     def _size_of(self, variable: Variable) -> int:
         return int(np.prod(self._shapes[variable]))
@@ -323,6 +319,8 @@ class RecordDensity:
         self, parameters: Mapping[str, Variable], rows: Rows, y: np.ndarray
     ) -> Variable:
         """log p(y | rows, parameters) as a graph of parameters in natural units, shape (N, Q)."""
+        if isinstance(self.parameters, Coefficients):
+            parameters = self.parameters.symbolic_parts(parameters)
         swaps = {self._record.parameters[name]: v for name, v in parameters.items()}
         for (name, v), array in zip(self._rows.items(), self._entries(rows), strict=True):
             swaps[v] = pt.constant(array[:, None].astype(v.type.dtype), name=name)

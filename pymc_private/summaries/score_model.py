@@ -22,7 +22,7 @@ from pymc_private.summaries.batched import NumpyProgram, rewritten, without_chec
 from pymc_private.summaries.clipped_scores import RecordModel
 from pymc_private.summaries.numpy_likelihood import NumpyLikelihood
 from pymc_private.summaries.parameters import ParameterVector
-from pymc_private.summaries.read_parameters import read_part
+from pymc_private.summaries.read_parameters import all_parameters, of_read
 from pymc_private.summaries.record_density import RecordDensity
 from pymc_private.summaries.score_likelihood import PooledLikelihood
 from pymc_private.summaries.score_slopes import PooledSlopes
@@ -53,7 +53,7 @@ def symbolic_pooled_likelihood(
     Up to the same constant as `PooledLikelihood.log_likelihood`.
     """
     density = model.density
-    theta = read_part(model.parameters, density.parameters.symbolic_vector(parameters))
+    theta = density.parameters.symbolic_vector(parameters)
     logs = density.symbolic_log_density(parameters, pooled.rows, pooled.values)
     whole = pt.second(pt.constant(np.zeros_like(pooled.base)), logs)
     value, *_ = NumpyLikelihood(PooledSlopes(pooled))(whole, theta)
@@ -70,8 +70,8 @@ def score_potential(
     return checked_potential(
         lambda natural: symbolic_pooled_likelihood(pooled, model, natural),
         parameters,
-        model.density.parameters,
-        lambda theta: pooled.log_likelihood(model, read_part(model.parameters, theta)),
+        all_parameters(model.parameters),
+        lambda theta: pooled.log_likelihood(model, of_read(model.parameters, theta)),
         start,
     )
 

@@ -53,7 +53,7 @@ from pymc_private.summaries.protocol import (
     Released,
     SummaryNoise,
 )
-from pymc_private.summaries.read_parameters import ReadParameters, read_part
+from pymc_private.summaries.read_parameters import Coefficients, all_parameters, of_read
 from pymc_private.summaries.reference import CovariateReference
 from pymc_private.summaries.score_bounds import BoundChoice, joint_bounds, pilot_bound
 from pymc_private.summaries.score_budget import (
@@ -127,7 +127,7 @@ class ScoreMechanism:
     ) -> None:
         read = model.parameters
         self.model, self.read = model, read
-        self.parameters = read.whole if isinstance(read, ReadParameters) else read
+        self.parameters = all_parameters(read)
         self.mu, self.count = mu, float(count)
         has_moments = moments is not None
         covariates = has_moments if covariates is None else covariates
@@ -195,7 +195,7 @@ class ScoreMechanism:
     @cached_property
     def _expectations(self) -> list[tuple[float, float]]:
         """Information and share of usable summaries at draws from the prior."""
-        draws = read_part(self.read, self.parameters.draws(INFORMATION_DRAWS, INFORMATION_SEED))
+        draws = of_read(self.read, self.parameters.draws(INFORMATION_DRAWS, INFORMATION_SEED))
         return [self._expected_at(theta) for theta in draws]
 
     def _expected_at(self, theta: np.ndarray) -> tuple[float, float]:
@@ -245,13 +245,13 @@ class ScoreMechanism:
     def log_likelihood(self, released: Mapping[str, np.ndarray]) -> LogLikelihood:
         """Log-likelihood up to a constant at unconstrained vectors (S, p)."""
         pooled = self.pooled(released)
-        return lambda theta: pooled.log_likelihood(self.model, read_part(self.read, theta))
+        return lambda theta: pooled.log_likelihood(self.model, of_read(self.read, theta))
 
     def start(self, released: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """The mode of all releases, and the covariance of a normal approximation there."""
         pooled = self.pooled(released)
         covariance = np.linalg.inv(pooled.precision + self.design.prior.precision)
-        if isinstance(self.read, ReadParameters):
+        if isinstance(self.read, Coefficients):
             return self.read.extended(pooled.center, covariance)
         return pooled.center, covariance
 

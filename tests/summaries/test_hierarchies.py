@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
+from pytensor.graph.basic import Variable
 
 import pymc_private as pmp
 from pymc_private.criticism.fitted_summary import refuse_other_summaries
@@ -13,26 +15,52 @@ from pymc_private.summaries.curvature_check import refuse_unusable, usable_share
 from pymc_private.summaries.model_scores import score_mechanism
 from pymc_private.summaries.noise import SimulatedNoise
 from pymc_private.summaries.noise_aware_model import noise_aware_model
+from pymc_private.summaries.record_density import RecordDensity
 from pymc_private.summaries.structure import structure_of
 
 GROUPS, RECORDS, MU = 4, 600, 1.0
 
 
-def hierarchy(centered: bool = True) -> pmp.PrivateModel:
-    """Give a logistic regression with effects of private groups."""
+def effects(form: str) -> Variable:
+    """Give the effects of four groups in a form that people write; groups are looked up later."""
+    mean, sd = pm.Normal("mean"), pm.HalfNormal("sd")
+    if form == "centered":
+        return pm.Normal("effect", mean, sd, dims="group")
+    if form == "an intercept beside effects":
+        return mean + pm.Normal("effect", 0, sd, dims="group")
+    return pm.Deterministic("effect", mean + sd * pm.Normal("z", dims="group"), dims="group")
+
+
+def predictor(form: str, group: Variable, x: Variable) -> Variable:
+    """Give the linear predictor of records in groups, which share a slope or have their own."""
+    if form == "sums after the lookup":
+        mean, sd = pm.Normal("mean"), pm.HalfNormal("sd")
+        return mean + sd * pm.Normal("z", dims="group")[group] + pm.Normal("slope") * x
+    if form == "slopes of their own":
+        mean, sd, slope = pm.Normal("mean"), pm.HalfNormal("sd", shape=2), pm.Normal("slope")
+        z, w = pm.Normal("z", dims="group"), pm.Normal("w", dims="group")
+        return mean + sd[0] * z[group] + slope * x - x * sd[1] * w[group] / 2.0
+    if form == "correlated":
+        deviations = pm.Exponential.dist(1.0)
+        chol, *_ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=deviations, compute_corr=True)
+        raw = pm.math.dot(chol, pm.Normal("z", shape=(2, GROUPS))).T
+        both = pm.Deterministic("both", pm.Normal("mean", shape=2) + raw, dims=("group", "term"))
+        return both[group, 0] + both[group, 1] * x
+    return effects(form)[group] + pm.Normal("slope") * x
+
+
+def hierarchy(form: str = "centered", public: bool = False) -> pmp.PrivateModel:
+    """Give a logistic regression with effects of groups."""
     rng = np.random.default_rng(0)
     group, x = rng.integers(0, GROUPS, RECORDS), rng.uniform(-1, 1, RECORDS)
-    with pm.Model(coords={"row": np.arange(RECORDS), "group": np.arange(GROUPS)}) as model:
-        mean, sd = pm.Normal("mean"), pm.HalfNormal("sd")
-        if centered:
-            effect = pm.Normal("effect", mean, sd, dims="group")
-        else:
-            effect = mean + pm.Normal("effect", 0, sd, dims="group")
+    with pm.Model(
+        coords={"row": np.arange(RECORDS), "group": [*"abcd"], "term": ["1", "x"]}
+    ) as model:
         group_data, x_data = pm.Data("g", group, dims="row"), pm.Data("x", x, dims="row")
-        eta = effect[group_data] + pm.Normal("slope") * x_data
+        eta = predictor(form, group_data, x_data)
         pm.Bernoulli("y", logit_p=eta, observed=rng.integers(0, 2, RECORDS), dims="row")
-    domain = {"g": pmp.Categories(range(GROUPS)), "x": (-1.0, 1.0)}
-    return pmp.privatize(model, records="row", domain=domain)
+    domain = {"x": (-1.0, 1.0)} | ({} if public else {"g": pmp.Categories(range(GROUPS))})
+    return pmp.privatize(model, records="row", domain=domain, public=["g"] if public else [])
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +86,13 @@ def test_scores_are_about_what_records_read(released):
 
 def test_the_likelihood_reads_no_parameter_above_the_effects(released):
     _, mechanism, found = released
-    likelihood = mechanism.log_likelihood(found)
+    likelihood, slices = mechanism.log_likelihood(found), mechanism.parameters.slices
     theta = mechanism.parameters.draws(6, 9)
     moved = theta.copy()
-    others = np.setdiff1d(np.arange(theta.shape[1]), mechanism.read.places)
-    moved[:, others] += 1.0
+    moved[:, slices["mean"]] += 1.0
+    moved[:, slices["sd"]] += 1.0
     np.testing.assert_array_equal(likelihood(theta), likelihood(moved))
-    moved[:, mechanism.read.places] += 0.1
+    moved[:, slices["effect"]] += 0.1
     assert np.all(likelihood(theta) != likelihood(moved))
 
 
@@ -89,17 +117,75 @@ def test_the_model_has_the_hierarchy_on_top(released):
 def test_start_extends_effects_by_the_prior_of_what_is_above_them(released):
     _, mechanism, found = released
     center, covariance = mechanism.start(found)
-    places, pooled = mechanism.read.places, mechanism.pooled(found)
+    slices, pooled = mechanism.parameters.slices, mechanism.pooled(found)
+    places = np.r_[slices["effect"], slices["slope"]]
     np.testing.assert_allclose(center[places], pooled.center)
     part = np.linalg.inv(pooled.precision + mechanism.design.prior.precision)
-    np.testing.assert_allclose(covariance[np.ix_(places, places)], part)
+    np.testing.assert_allclose(covariance[np.ix_(places, places)], part, rtol=1e-6)
 
 
-def test_parameters_that_records_tell_only_in_sums_are_refused_before_the_charge():
-    private = hierarchy(centered=False)
-    assert score_mechanism(private, MU).usable < 0.2
-    with pytest.raises(pmp.errors.PymcPrivateError, match="noise would hide the curvature"):
-        pmp.calibrate(private, epsilon=1, delta=1e-6, release="summary", method="scores")
+@pytest.mark.parametrize(
+    ("form", "read"),
+    [
+        ("an intercept beside effects", GROUPS + 1),
+        ("not centered", GROUPS + 1),
+        ("sums after the lookup", GROUPS + 1),
+        ("slopes of their own", 2 * GROUPS),
+        ("correlated", 2 * GROUPS),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:PyTensor could not link")
+@pytest.mark.parametrize("public", [False, True], ids=["private labels", "public labels"])
+def test_what_records_tell_in_sums_and_products_is_read_as_such(form, read, public):
+    """The density of a record is a function of the sums alone, and one predictor stays one."""
+    private = hierarchy(form, public)
+    by_sums, by_all = (RecordDensity(private, of_coefficients=sums) for sums in (True, False))
+    assert (by_sums.parameters.size, by_sums.size) == (read, 1)
+    theta = by_all.parameters.draws(5, 4)
+    rng = np.random.default_rng(2)
+    rows = {"x": rng.uniform(-1, 1, 30)} | {n: rows[:30] for n, rows in by_all.public_rows.items()}
+    rows |= {} if public else {"g": rng.integers(0, GROUPS, 30)}
+    y = rng.integers(0, 2, (30, 1))
+    found = by_sums.log_density(by_sums.parameters.of(theta), rows, y)
+    np.testing.assert_allclose(found, by_all.log_density(theta, rows, y), rtol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:PyTensor could not link")
+@pytest.mark.parametrize("form", ["sums after the lookup", "correlated"])
+def test_models_that_are_not_centered_have_summaries(form):
+    """All names, dims and coords are there; the build compares gradients in all parameters."""
+    private = hierarchy(form)
+    mechanism = score_mechanism(private, MU)
+    assert mechanism.usable > 0.8
+    rng = np.random.default_rng(3)
+    records = {"g": rng.integers(0, GROUPS, RECORDS), "x": rng.uniform(-1, 1, RECORDS)}
+    records["y"] = 1.0 * rng.integers(0, 2, RECORDS)
+    model = noise_aware_model(private, mechanism, mechanism.release(records, SimulatedNoise(rng)))
+    base = private.base
+    names = {v.name for v in [*base.free_RVs, *base.deterministics]}
+    assert names == set(model.named_vars) - {"noisy_summary"}
+    assert all(model.named_vars_to_dims.get(n) == base.named_vars_to_dims.get(n) for n in names)
+    assert list(model.coords["group"]) == [*"abcd"]
+
+
+def test_effects_of_a_bambi_model_are_read_with_its_intercept():
+    bambi = pytest.importorskip("bambi")
+    rng = np.random.default_rng(1)
+    data = pd.DataFrame({"y": rng.integers(0, 2, 90), "x": rng.uniform(-1, 1, 90)})
+    data["g"] = pd.Categorical(rng.integers(0, 3, 90))
+    unit = bambi.Prior("Normal", mu=0, sigma=1)
+    effect = bambi.Prior("Normal", mu=0, sigma=bambi.Prior("HalfNormal", sigma=1))
+    priors = {"Intercept": unit, "x": unit, "1|g": effect, "x|g": effect}
+    model = bambi.Model(
+        "y ~ x + (x|g)",
+        data,
+        family="bernoulli",
+        priors=priors,
+        auto_scale=False,
+        center_predictors=False,
+    )
+    private = pmp.privatize(model, records="__obs__", domain={"x": (-1.0, 1.0)})
+    assert RecordDensity(private, of_coefficients=True).parameters.size == 6
 
 
 def test_a_plan_says_that_hierarchies_are_little_tried():

@@ -50,7 +50,11 @@ from pymc_private.certificates.record_bounds import (
     RecordBounds,
     neighborhoods,
 )
-from pymc_private.certificates.restrict import edge_advice, trim_advice
+from pymc_private.certificates.restrict import (
+    edge_advice,
+    point_where_entries_touch,
+    trim_advice,
+)
 from pymc_private.certificates.terms import float32_claims
 from pymc_private.errors import NotCertified, suggest_arguments
 from pymc_private.models.compat import progress_bar
@@ -215,8 +219,8 @@ def range_of_class(
     """
     rows, cap = records.rows, _closed_form_bound(private, records)
     plain = cap is None and private.metric is None
-    if plain and unbounded_parameters(private, trail, rows.output):
-        raise not_certified(private, rows)  # no cutting of the other parameters would help
+    if plain and _is_surely_infinite(private, rows, trail):
+        raise not_certified(private, rows)  # no cutting of the box would help
     known = math.inf if cap is None else float_up(cap)
     # Intervals and searches are over the whole box, where the bound on Theta_L need not hold.
     start = known if private.theta_l is None else math.inf
@@ -329,6 +333,14 @@ def _rows_in_words(readers: tuple[str, ...]) -> str:
     counts = Counter(readers)
     parts = ", ".join(f"{count} of {name}" for name, count in counts.items())
     return f"{len(readers)} factor row{'s' if len(readers) > 1 else ''} ({parts})"
+
+
+def _is_surely_infinite(private: PrivateModel, rows: AnyRecordBounds, trail: Trail) -> bool:
+    """Whether a search is vain: in an infinite box, or where ordered entries may be equal."""
+    if unbounded_parameters(private, trail, rows.output):
+        return True
+    point = point_where_entries_touch(private)
+    return point is not None and bool(rows.trail(point).culprits(rows.output))
 
 
 def unbounded_parameters(private: PrivateModel, trail: Trail, output: Variable) -> list[str]:

@@ -315,9 +315,36 @@ def edge_advice(private: PrivateModel, names: Sequence[str]) -> str:
 
 def _has_touching_boxes(private: PrivateModel, name: str) -> bool:
     """Whether two entries of an ordered vector may come as near to each other as they like."""
+    return _touching_entries(private, name) is not None
+
+
+def _touching_entries(private: PrivateModel, name: str) -> np.ndarray | None:
+    """Where an entry of an ordered vector meets the next one, as a mask; None if none does."""
     box, base = private.box[name], private.base
-    is_ordered = transform_name(base, base[name]) == ORDERED
-    return is_ordered and bool(np.any(box.upper[..., :-1] >= box.lower[..., 1:]))
+    if transform_name(base, base[name]) != ORDERED:
+        return None
+    meet = box.upper[..., :-1] >= box.lower[..., 1:]
+    return meet if meet.any() else None
+
+
+def point_where_entries_touch(private: PrivateModel) -> dict[str, Bounds] | None:
+    """A point of the region at which neighboring entries of ordered vectors are equal, if any.
+
+    Of chains of boxes that touch, the first two entries meet. Other entries are in the middle of
+    their boxes; None where one of these is infinite.
+    """
+    point, meets = {}, False
+    for name, box in private.box.items():
+        if not box.is_finite:
+            return None
+        values = np.array((box.lower + box.upper) / 2.0)
+        mask = _touching_entries(private, name)
+        if mask is not None:
+            *row, k = np.argwhere(mask)[0]
+            values[(*row, slice(k, k + 2))] = box.upper[(*row, k)]
+            meets = True
+        point[name] = Bounds.point(values) if box.within is None else box
+    return point if meets else None
 
 
 def _box_code(private: PrivateModel, names: Sequence[str]) -> str:

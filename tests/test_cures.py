@@ -170,6 +170,19 @@ def test_without_dims_the_call_names_an_axis_and_the_constants():
     assert refusal.count("pmp.Categories(range(4))") == 1
 
 
+def test_arrays_written_into_a_model_are_told_apart_by_what_they_meet():
+    refusal = message_of(lambda: pmp.privatize(groups()))
+    kinds = {"effect": "int64", "slope": "float64"}
+    for name, kind in kinds.items():
+        assert re.search(rf"constant_\d  shape .*{kind}  constant; .*read beside {name}\n", refusal)
+
+
+def test_a_category_that_was_not_declared_is_one_of_a_named_variable():
+    domain = {"x": {0}, "y": (-3, 3)}
+    refusal = message_of(lambda: pmp.privatize(line(), records="person", domain=domain))
+    assert refusal.startswith("'x': the data contain a value that is not among the declared")
+
+
 def test_domains_are_suggested_from_types_and_use_alone():
     def asked(model):
         return message_of(lambda: pmp.privatize(model))

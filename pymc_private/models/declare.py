@@ -521,12 +521,22 @@ def clip_into_domain(
                 allowed="finite numbers",
                 do="drop incomplete records, or recode them to a declared value, before modeling",
             )
-        clipped = np.asarray(source.domain.clip(data, source.axis)).astype(data.dtype)
+        clipped = np.asarray(_clipped(source, data)).astype(data.dtype)
         moved = np.moveaxis(clipped != data, source.axis, 0).reshape(n, -1).any(axis=1).sum()
         logger.info("privatize: %d of %d rows of %s clipped", moved, n, source.name)
         if moved > n / 2:
             logger.warning("privatize: most rows of %s were clipped; see Scale", source.name)
         store_values(source, clipped)
+
+
+def _clipped(source: Source, data: np.ndarray) -> np.ndarray:
+    """Data in the domain of a variable; a refusal names the variable."""
+    try:
+        return source.domain.clip(data, source.axis)
+    except DomainError as error:
+        raise DomainError(
+            f"'{source.name}': {error.problem}", got=error.got, allowed=error.allowed, do=error.do
+        ) from None
 
 
 def store_values(source: Source, data: np.ndarray) -> None:

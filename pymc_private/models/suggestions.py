@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, io_toposort
 
 from pymc_private.analysis.traversal import library_class_name
 from pymc_private.errors import DomainError
@@ -56,22 +56,39 @@ def missing_domain_error(
     return DomainError(
         "a private variable has no declared domain" if names else "say what one record is",
         got=", ".join(names) or None,
-        allowed="\n  ".join([*_described(found), "paste and fill in:", f"    {call}"]),
+        allowed="\n  ".join([*_described(model, found), "paste and fill in:", f"    {call}"]),
         do="declare every value a record could have; take it from the questionnaire or the "
         f"instrument, never from the data{_constants_advice(constants)}",
     )
 
 
-def _described(found: Sequence[ArrayCandidate]) -> list[str]:
-    """The data variables of a model: shapes and supports, never values."""
+def _described(model: pm.Model, found: Sequence[ArrayCandidate]) -> list[str]:
+    """The data variables of a model: shapes, supports and use, never values."""
     lines = ["data variables of the model:"]
     for c in found:
         implied = f"implied support {c.implied}" if c.implied else "no implied bound"
         dtype = c.variable.type.dtype
+        met = _parameters_met(model, c.variable) if c.kind == CONSTANT_KIND else []
+        beside = f"; read beside {', '.join(met)}" if met else ""
         lines.append(
-            f"    {c.name}  shape {c.shape}  dims {c.dims or '()'}  {dtype}  {c.kind}; {implied}"
+            f"    {c.name}  shape {c.shape}  dims {c.dims or '()'}  {dtype}  {c.kind}; "
+            f"{implied}{beside}"
         )
     return lines
+
+
+def _parameters_met(model: pm.Model, variable: Variable) -> list[str]:
+    """Names of the parameters that an array meets first, by which it may be told from others."""
+    parameters = {rv: str(rv.name) for rv in model.free_RVs}
+    moving, found = {variable}, dict.fromkeys(())
+    for node in io_toposort(model.free_RVs, factor_variables(model)):
+        if moving.isdisjoint(node.inputs):
+            continue
+        others = [v for v in node.inputs if v not in moving]
+        met = [parameters[v] for v in ancestors(others) if v in parameters]
+        found |= dict.fromkeys(met)
+        moving |= set() if met else set(node.outputs)
+    return sorted(found)
 
 
 def _likely_records(found: Sequence[ArrayCandidate]) -> str | dict[str, int] | None:

@@ -257,6 +257,11 @@ def test_a_summary_that_says_little_says_so():
     assert any(
         c.refuse and "score lies" in c.text for c in plan.warnings(released | {"scores": far})
     )
+    moved = np.array(released["thetas"])
+    moved[-1] += 8 * posterior(plan, released).sd
+    assert any(
+        c.refuse and "last pilot" in c.text for c in plan.warnings({**released, "thetas": moved})
+    )
     assert plan.information > mechanism(n=300).information > 0.0
     assert plan.information < mechanism(mu=2 * MU).information
 

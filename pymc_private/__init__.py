@@ -20,6 +20,7 @@ import logging
 from typing import Any
 
 from pymc_private import certificates, counts, errors, mollifiers, privacy, queries, samplers
+from pymc_private.certificates.beta_divergence import beta_divergence
 from pymc_private.certificates.certificate import Certificate
 from pymc_private.certificates.certify import certify
 from pymc_private.certificates.clip import clip
@@ -86,6 +87,7 @@ __all__ = [
     "Summary",
     "SummaryPlan",
     "answer",
+    "beta_divergence",
     "calibrate",
     "certify",
     "check",

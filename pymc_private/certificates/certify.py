@@ -195,6 +195,7 @@ def _range_theorems(private: PrivateModel, coupling: str) -> str:
     """Numbers of the theorems a range rests on."""
     limited = _range_on_theta_l(private) is not None
     more = [*(["T24"] if coupling or limited else []), *(["T25"] if private.graph.clip else [])]
+    more += ["T39"] if private.score is not None else []
     return ", ".join([RANGE_THEOREMS, *more])
 
 

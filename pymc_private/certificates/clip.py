@@ -84,9 +84,11 @@ def clip(private: PrivateModel, lower: float, upper: float | None = None) -> Pri
     10.0
     """
     private = require_private_model(private)
-    _refuse_improper(private)
-    low = _finite_number("lower", lower)
-    high = _proved_upper(private) if upper is None else _finite_number("upper", upper)
+    refuse_improper(private, "clipped")
+    low = finite_number("lower bound of a clip", lower)
+    high = (
+        _proved_upper(private) if upper is None else finite_number("upper bound of a clip", upper)
+    )
     _refuse_disorder(low, high, given=upper is not None)
     if private.graph.clip is not None:
         low, high = _intersected_clips(private.graph.clip, (low, high))
@@ -94,14 +96,14 @@ def clip(private: PrivateModel, lower: float, upper: float | None = None) -> Pri
     return private.with_graph(graph)
 
 
-def _finite_number(name: str, value: Any) -> float:
-    """A finite number in nats."""
+def finite_number(name: str, value: Any) -> float:
+    """A finite number; anything else is refused."""
     real = isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)
     if not real or not math.isfinite(value):
         raise DomainError(
-            f"the {name} bound of a clip must be a finite number",
+            f"the {name} must be a finite number",
             got=repr(value),
-            allowed="a number of nats",
+            allowed="a finite number",
             do="choose it without looking at the data, for example from the prior predictive",
         )
     return float(value)
@@ -131,8 +133,8 @@ def _intersected_clips(first: ClipBounds, second: ClipBounds) -> ClipBounds:
     return low, high
 
 
-def _refuse_improper(private: PrivateModel) -> None:
-    """Refuse flat priors that no box makes proper."""
+def refuse_improper(private: PrivateModel, changed: str) -> None:
+    """Refuse flat priors that no box makes proper, for a likelihood that is changed so."""
     improper = [
         rv.name
         for rv in private.base.free_RVs
@@ -140,7 +142,7 @@ def _refuse_improper(private: PrivateModel) -> None:
     ]
     if improper:
         raise DomainError(
-            "a clipped likelihood needs a proper prior, or there is no posterior",
+            f"a {changed} likelihood needs a proper prior, or there is no posterior",
             got=f"an improper prior of {', '.join(improper)}",
             allowed="proper priors, or a finite box for every Flat or HalfFlat variable",
             do=f"pmp.trim(private, box={{'{improper[0]}': (..., ...)}}) first, or write a "

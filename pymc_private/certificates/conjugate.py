@@ -75,7 +75,8 @@ def recognize_conjugate(private: PrivateModel) -> ConjugateModel | None:
 def _recognize_single(private: PrivateModel) -> ConjugateModel | None:
     """A model of one private variable with one likelihood and nothing else."""
     model, graph = private.base, private.graph
-    alone = len(private.sources) == 1 and len(graph.factors) == 1 and graph.clip is None
+    alone = len(private.sources) == 1 and len(graph.factors) == 1
+    alone = alone and graph.clip is None and private.score is None
     if private.theta_l is not None or graph.windows:  # a set is no box: no inverse CDF stays in it
         return None
     if not alone or model.potentials or len(model.observed_RVs) != 1:
@@ -183,7 +184,8 @@ class LinearRegression(ConjugateModel):
 def linear_regression(private: PrivateModel) -> LinearRegression | None:
     """Recognize a linear regression of known variance; None if it is not one. Reads no data."""
     model, graph = private.base, private.graph
-    plain = graph.clip is None and private.theta_l is None and not graph.windows
+    plain = graph.clip is None and private.score is None
+    plain = plain and private.theta_l is None and not graph.windows
     if not plain or model.potentials or len(model.observed_RVs) != 1 or len(graph.factors) != 1:
         return None
     rv = model.observed_RVs[0]

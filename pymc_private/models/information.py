@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -69,6 +69,8 @@ class Information:
     simulated : bool
         Whether the model generated the records. Else they are records of the domain, resampled in
         proportion to their likelihood: of a potential, or a density without a generator.
+    beta : float or None
+        Where records count by the beta-divergence of the log-likelihood that was simulated.
     """
 
     drawn: Mapping[str, np.ndarray]
@@ -77,6 +79,7 @@ class Information:
     values: np.ndarray
     n: int
     simulated: bool = True
+    beta: float | None = None
 
     def gain(self, private: PrivateModel, power: float, clip: ClipBounds | None = None) -> float:
         """Expected gain in nats in the region of a model, at a power and with a clip."""
@@ -101,6 +104,8 @@ class Information:
         shifts the posterior by P^-1 w n b, with P its precision and b the mean score of a record,
         and adds the square of the shift to its variance.
         """
+        if self.beta is not None:
+            return self._scored_gains(power, self.beta)
         scores, weight = self.scores, power * self.n
         count = scores.shape[1]
         if clip is not None:
@@ -117,6 +122,26 @@ class Information:
         squares = along.mean(axis=1) ** 2 - along.var(axis=1) / count
         shift = weight**2 * (np.clip(squares, 0.0, None) / precision).sum(axis=1)
         return np.maximum(gains - 0.5 * np.log1p(shift), 0.0)
+
+    def _scored_gains(self, power: float, beta: float) -> np.ndarray:
+        """The gain at each point of records that are scored by the beta-divergence.
+
+        With scores s of the log-likelihood, a record adds w J to the precision P, J = E[f^beta
+        s s'], and the posterior mean varies by P^-1 w^2 n K P^-1, K = Var[f^beta s]. Where that is
+        more than its part w n J of P claims, the excess is added to the variance.
+        """
+        heights = np.where(np.isfinite(self.values), self.values, -np.inf)[..., None]
+        with np.errstate(over="ignore"):
+            tilted = np.nan_to_num(np.exp(beta * heights)) * self.scores
+        count, weight = self.scores.shape[1], power * self.n
+        slopes = np.einsum("tri,trj->tij", tilted, self.scores) / count
+        spectrum, axes = np.linalg.eigh(slopes)
+        curvature = weight * np.clip(spectrum, 0.0, None)
+        spread = np.einsum("tri,tij->trj", tilted, axes).var(axis=1)
+        excess = np.clip(power * weight * spread - curvature, 0.0, None)
+        precision = 1.0 + curvature
+        gains = 0.5 * (np.log(precision) - np.log1p(excess / precision)).sum(axis=1)
+        return np.maximum(gains, 0.0)
 
     def quantile(self, share: float) -> float:
         """A quantile of the simulated log-likelihoods."""
@@ -137,6 +162,11 @@ def simulated_information(
     has no generator (see `Information.simulated`).
     """
     count = ASSUMED_N if n is None else n
+    score = private.score
+    if score is not None and _has_one_score(private):
+        original = score.original.with_region(private.region)
+        simulated = simulated_information(original, n, reference, weighted=weighted)
+        return replace(simulated, beta=score.beta)
     if reference is not None:
         return _simulate(private, count, reference)
     cached = _SIMULATED.setdefault(private, {})
@@ -151,6 +181,13 @@ def simulated_information(
     if not (found.simulated or weighted):
         raise Unsupported("no record can be simulated: no distribution of private data")
     return found
+
+
+def _has_one_score(private: PrivateModel) -> bool:
+    """Whether one outcome of each record is scored, and nothing else is done to it."""
+    graph = private.graph
+    alone = len(graph.factors) == 1 and graph.clip is None
+    return alone and private.base[graph.factors[0]].type.ndim == 1
 
 
 def _simulate(private: PrivateModel, n: int, reference: Any) -> Information:

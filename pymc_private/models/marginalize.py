@@ -364,6 +364,23 @@ def _rebuilt(
     old: pm.Model, latents: Sequence[Variable], values: dict[Variable, Variable], whole: Variable
 ) -> pm.Model:
     """A model of what is left, with a potential of one term per record."""
+    new = model_without(old, latents, values)
+    name = "_".join(rv.name for rv in values)
+    first = old.named_vars_to_dims.get(next(iter(values)).name) or (None,)
+    with new:
+        pm.Potential(f"{name}_marginal", whole, dims=first[:1] if first[0] else None)
+    drawn = {values[rv].name: rv for rv in values}
+    add_generator(new, Generator(f"{name}_marginal", drawn, tuple(latents)))
+    return new
+
+
+def model_without(
+    old: pm.Model, latents: Sequence[Variable], values: Mapping[Variable, Variable]
+) -> pm.Model:
+    """The model without some free variables, and with some observed ones as data variables.
+
+    `values` are the data of the latter. Deterministics that read what is left out are left out.
+    """
     new = pm.Model(coords=dict(old.coords))
     dims = old.named_vars_to_dims
     for variable in (*old.data_vars, *(v for v in values.values() if v not in old.data_vars)):
@@ -383,13 +400,12 @@ def _rebuilt(
         if gone.isdisjoint(ancestors([variable])):
             new.deterministics.append(variable)
             new.add_named_variable(variable, dims=dims.get(variable.name))
-    name = "_".join(rv.name for rv in values)
-    first = dims.get(next(iter(values)).name) or (None,)
-    with new:
-        pm.Potential(f"{name}_marginal", whole, dims=first[:1] if first[0] else None)
     for rv in values:
         rv.tag.observations = None  # the data, which nothing of the drawn variable needs
-    drawn = {values[rv].name: rv for rv in values}
-    made = Generator(f"{name}_marginal", drawn, tuple(latents))
-    new.generators = (*getattr(old, "generators", ()), made)
+    new.generators = tuple(getattr(old, "generators", ()))
     return new
+
+
+def add_generator(model: pm.Model, made: Generator) -> None:
+    """Say how the outcomes of a potential are drawn."""
+    model.generators = (*model.generators, made)

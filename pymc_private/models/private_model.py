@@ -47,6 +47,22 @@ from pymc_private.privacy.rounding import float_down
 
 
 @dataclass(frozen=True, eq=False)
+class Score:
+    """The score that took the place of each outcome's log-density.
+
+    Parameters
+    ----------
+    beta : float
+        Of the beta-divergence.
+    original : PrivateModel
+        The model with its log-density.
+    """
+
+    beta: float
+    original: PrivateModel
+
+
+@dataclass(frozen=True, eq=False)
 class PrivateModel:
     """A private copy of a PyMC model with its records, domain, region and power.
 
@@ -78,6 +94,8 @@ class PrivateModel:
         The set of parameters that `trim(lipschitz=)` restricts the prior to, within the region.
     metric : Metric or None
         The metric, if neighbors are data sets at a distance.
+    score : Score or None
+        What took the place of log-densities (`beta_divergence`).
     """
 
     base: pm.Model
@@ -93,6 +111,7 @@ class PrivateModel:
     records_per_unit: int = 1
     theta_l: LipschitzSet | None = None
     metric: Metric | None = None
+    score: Score | None = None
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -138,6 +157,15 @@ class PrivateModel:
             The prior is improper or holds a potential.
         """
         return prior_mass(self)
+
+    @property
+    def changed_likelihood(self) -> str:
+        """What counts in place of each record's log-likelihood; empty if that itself does."""
+        if self.graph.clip is not None:
+            return "a clipped likelihood"
+        if self.score is not None:
+            return "the beta-divergence"
+        return "a tempered likelihood" if self.power != 1 else ""
 
     @property
     def initvals(self) -> dict[str, Any]:
@@ -383,12 +411,13 @@ def describe_private_model(private: PrivateModel) -> str:
         f", in units of up to {private.records_per_unit}" if private.records_per_unit > 1 else ""
     )
     clip = f"\n  clip: {describe_clip(private.graph)}" if private.graph.clip else ""
+    score = f"\n  beta-divergence: beta = {private.score.beta:.6g}" if private.score else ""
     coupled = "; some factor rows read several records" if private.graph.windows else ""
     return (
         f"PrivateModel (holds confidential data)\n"
         f"  one record: one {private.records}{count}; neighbors: {private.neighbors}{units}\n"
         f"  private: {data}\n  factors: {', '.join(private.graph.factors)}{coupled}\n"
-        f"  region: {region}\n  power: {float(private.power):.6g}{clip}"
+        f"  region: {region}\n  power: {float(private.power):.6g}{score}{clip}"
     )
 
 

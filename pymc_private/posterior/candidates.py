@@ -122,8 +122,9 @@ class CandidateModels:
         return self.information.gain(self._box_of_a_clip, power, bounds)
 
     def _clip_bounds(self, budget: DrawBudget) -> tuple[float, float] | None:
-        """The best ends of a clip; None if nothing was simulated, or the model is clipped."""
-        if self.information is None or self.private.graph.clip is not None:
+        """The best ends of a clip; None if nothing was simulated, or the model is no likelihood."""
+        changed = self.private.graph.clip is not None or self.private.score is not None
+        if self.information is None or changed:
             return None
         if budget.draws not in self._clips:
             box, information = self._box_of_a_clip, self.information

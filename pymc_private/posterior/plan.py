@@ -295,6 +295,12 @@ def plan_summary(plan: Plan) -> Iterator[str]:
     yield f"keeps {_describe_kept(plan)}"
     if plan.chosen.clipped:
         yield from _describe_clip(plan)
+    if plan.private.score is not None:
+        yield (
+            f"WARNING: BETA-DIVERGENCE (beta = {plan.private.score.beta:.6g}) IN PLACE OF THE "
+            "LIKELIHOOD, SO THIS IS ANOTHER MODEL: records that it finds unlikely count less, and "
+            "widths are not those of its posterior"
+        )
     yield _describe_bound(plan)
     terms = plan.certificate.terms
     if str(terms) != "exact":
@@ -395,7 +401,8 @@ def improvements(plan: Plan) -> list[str]:
         found.append("one noisy summary instead of draws (release='summary' in calibrate)")
     if plan.draws > 1:
         found.append("fewer draws (draws=1)")
-    if plan.private.graph.clip is None and not plan.of_clip <= max(plan.information, 0.0):
+    as_written = plan.private.graph.clip is None and plan.private.score is None
+    if as_written and not plan.of_clip <= max(plan.information, 0.0):
         about = "" if math.isnan(plan.of_clip) else f", {share_text(plan.of_clip)}"
         found.append(f"clip=True in calibrate (another model{about})")
     if all(isinstance(source.domain, Categories) for source in plan.private.sources):

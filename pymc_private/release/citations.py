@@ -33,6 +33,7 @@ KEYS_BY_THEOREM: dict[str, tuple[str, ...]] = {
     "T35": ("bernstein2018exponential", "bernstein2019regression"),
     "T36": ("kunsch1989conditionally", "bernstein2019regression"),
     "T38": ("kunsch1989conditionally",),
+    "T39": ("jewson2023differentially", "bissiri2016general"),
 }
 """Keys of `references.bib`."""
 

@@ -274,12 +274,12 @@ def _refuse_other_units(private: PrivateModel, reference: Any) -> None:
 
 
 def _refuse_other_likelihoods(private: PrivateModel) -> None:
-    """Refuse a tempered or clipped likelihood: a summary has noise in its place."""
-    if private.power == 1 and private.graph.clip is None:
+    """Refuse a tempered, clipped or scored likelihood: a summary has noise in its place."""
+    if not private.changed_likelihood:
         return
     raise Unsupported(
         "a summary keeps the likelihood as the model states it",
-        got="a clipped likelihood" if private.graph.clip is not None else "a tempered likelihood",
+        got=private.changed_likelihood,
         do="give the model as privatize returned it: noise takes the place of temper and clip",
     )
 

@@ -123,7 +123,8 @@ class LemmaModel:
 
 def recognize_lemma(private: PrivateModel) -> LemmaModel | None:
     """The lemma that applies to a model, by its distributions, or None. Reads no data."""
-    if private.graph.clip is not None or private.neighbors != SUBSTITUTE:
+    changed = private.graph.clip is not None or private.score is not None
+    if changed or private.neighbors != SUBSTITUTE:
         return None
     if private.theta_l is not None or private.graph.windows or not _has_own_priors(private):
         return None

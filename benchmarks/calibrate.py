@@ -237,7 +237,7 @@ def speed(out: Path | None) -> str:
 
     Of the processor, and by the clock.
     """
-    from tests.models.zoo import ZOO, N
+    from benchmarks.zoo import ZOO, N
 
     lines = []
     pmp.calibrate(logistic_of(2, 100), epsilon=1.0, delta=DELTA)  # imports
@@ -276,7 +276,7 @@ def speed(out: Path | None) -> str:
 
 
 def _untrimmed(entry: object) -> pmp.PrivateModel:
-    from tests.models.zoo import N
+    from benchmarks.zoo import N
 
     data = entry.data(np.random.default_rng(1), N)  # type: ignore[attr-defined]
     keywords = {"records": "person"} | dict(entry.keywords)  # type: ignore[attr-defined]

@@ -16,9 +16,9 @@ import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
+from benchmarks.distributions import TABLE
+from benchmarks.zoo import ZOO, N
 from pymc_private.certificates.certify import record_classes
-from tests.models.distributions import TABLE
-from tests.models.zoo import ZOO, N
 
 WHAT = ("certify", "certify once its graphs are built", "certify with a guarantee")
 

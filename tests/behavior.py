@@ -22,11 +22,11 @@ import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
+from benchmarks.distributions import TABLE
+from benchmarks.zoo import ZOO, N
 from pymc_private.estimators import DirichletNaiveBayes
 from tests.certificates.glms import GLMS
-from tests.models.distributions import TABLE
 from tests.models.sequences import SEQUENCES
-from tests.models.zoo import ZOO, N
 
 Case = tuple[str, Callable[[], Any]]
 

@@ -102,6 +102,14 @@ def dotted(root, file) -> str:
     return ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
 
 
+def test_benchmarks_import_no_tests(root):
+    pattern = re.compile(r"^\s*(from|import) tests\b", re.MULTILINE)
+    assert pattern.search("import numpy\n    from tests.models.add_remove import potential")
+    files = sorted((root / "benchmarks").glob("*.py"))
+    assert len(files) > 40
+    assert [file.name for file in files if pattern.search(file.read_text())] == []
+
+
 def import_edges(root) -> dict[str, set[str]]:
     """Imports between modules of the package, those of types and within functions included."""
     modules = {dotted(root, file): file for file in python_files(root)}

@@ -14,12 +14,12 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
+from benchmarks.zoo import BY_NAME, N
 from pymc_private.analysis import Bounds, propagate_bounds
 from pymc_private.analysis.rewrites.normal_cdf import has_log_phi
 from pymc_private.certificates.range_bound import range_of_table
 from pymc_private.certificates.record_bounds import RecordBounds
 from tests.models.brute_force import own_logp, random_points
-from tests.models.zoo import BY_NAME, N
 
 ZOO = list(BY_NAME)
 

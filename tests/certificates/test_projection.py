@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import pymc_private as pmp
+from benchmarks.distributions import BY_NAME
+from benchmarks.zoo import N
 from pymc_private.certificates import range_objective
 from tests.certificates.objectives import first_objective
-from tests.models.distributions import BY_NAME
-from tests.models.zoo import N
 
 
 def private_of(name):

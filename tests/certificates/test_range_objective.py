@@ -9,12 +9,12 @@ import pytest
 from pytensor.graph.traversal import ancestors
 
 import pymc_private as pmp
+from benchmarks.zoo import BY_NAME, ZOO, N
 from pymc_private.analysis import Bounds, batched_bounds
 from pymc_private.analysis.branch_and_bound import Effort, maximize
 from pymc_private.analysis.rewrites import specialize
 from pymc_private.certificates import range_objective, record_bounds
 from tests.certificates.objectives import objectives
-from tests.models.zoo import BY_NAME, ZOO, N
 
 # Every other model at every run, the rest with the audits.
 HALF = [

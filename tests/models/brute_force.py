@@ -6,8 +6,8 @@ import numpy as np
 import pytensor
 from pymc.model.transform.conditioning import remove_value_transforms
 
+from benchmarks.zoo import N
 from pymc_private.models.domains import project_onto_simplex
-from tests.models.zoo import N
 
 FAR = 5.0  # where a parameter that the likelihood does not read is unbounded
 

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from benchmarks.zoo import BY_NAME, N
 from pymc_private import certify
-from tests.models.zoo import BY_NAME, N
 
 
 @cache

@@ -7,6 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from benchmarks.distributions import BY_NAME, REFUSED
+from benchmarks.zoo import N
 from pymc_private import certify, clip
 from pymc_private.analysis.rewrites.normal_cdf import has_log_phi
 from pymc_private.errors import NotCertified
@@ -14,8 +16,6 @@ from pymc_private.models.record_graph import factor_terms
 from pymc_private.models.sequences.row_identity import public_data
 from tests.analysis.graphs import evaluate
 from tests.models.brute_force import by_record, random_points
-from tests.models.distributions import BY_NAME, REFUSED
-from tests.models.zoo import N
 
 SLOW = {f"mv normal of free {part}" for part in ("chol", "covariance", "correlation", "precision")}
 SLOW |= {"mv normal of trimmed lkj", "mv normal of trimmed lkj covariance"}

@@ -10,8 +10,8 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
+from benchmarks.zoo import BY_NAME, N
 from pymc_private.demo import fair_model
-from tests.models.zoo import BY_NAME, N
 
 RNG = np.random.default_rng(20)
 X = RNG.normal(3, 2, size=(60, 2))

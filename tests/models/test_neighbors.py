@@ -10,8 +10,8 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
+from benchmarks.zoo import BY_NAME, N
 from pymc_private.models.fingerprint import describe_structure, model_fingerprint
-from tests.models.zoo import BY_NAME, N
 
 
 def counts_model(y):

@@ -7,11 +7,11 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
+from benchmarks.zoo import BY_NAME, N
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.posterior.assemble import rehearse
 from pymc_private.posterior.calibrate import plan_at_cost
 from pymc_private.samplers.choose import choose_sampler
-from tests.models.zoo import BY_NAME, N
 
 pytestmark = pytest.mark.usefixtures("quick")
 

@@ -9,11 +9,11 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
+from benchmarks.zoo import BY_NAME, N
 from pymc_private.analysis import MIXED, element_labels, simplify
 from pymc_private.errors import DomainError, NotCertified
 from pymc_private.models.sequences.row_identity import _with_row_count, row_expressions
 from tests.models.brute_force import own_logp, random_points
-from tests.models.zoo import BY_NAME, N
 
 SIZE = 3  # small and equal on every axis: a label put on a wrong axis still broadcasts
 

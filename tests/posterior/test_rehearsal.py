@@ -16,6 +16,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
 import pymc_private as pmp
+from benchmarks.zoo import ZOO, Entry
 from pymc_private.analysis.intervals import bound_op
 from pymc_private.errors import PymcPrivateError
 from pymc_private.models import made_up_records
@@ -25,7 +26,6 @@ from pymc_private.posterior import rehearsal
 from pymc_private.posterior.calibrate import plan_at_cost
 from pymc_private.release import charge
 from pymc_private.samplers import log_density, method, nuts
-from tests.models.zoo import ZOO, Entry
 
 SECRET = 0.7123456789
 N = 30

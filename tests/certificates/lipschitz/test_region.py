@@ -14,12 +14,12 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
+from benchmarks.zoo import BY_NAME
 from pymc_private.certificates.lipschitz.region import boundary_points
 from pymc_private.certificates.lipschitz.variation import variation
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.prior import prior_mass
 from tests.models.brute_force import natural_logp, own_logp, random_points, stripped
-from tests.models.zoo import BY_NAME
 from tests.statistics import cdf_envelope
 
 N = 12

@@ -1,6 +1,6 @@
 """Every distribution of PyMC that can be a likelihood, with a domain and a box.
 
-``python -m tests.models.distributions`` prints the table: model, stack, R, the searched bound and
+``python -m benchmarks.distributions`` prints the table: model, stack, R, the searched bound and
 their ratio, or why there is none.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
+from benchmarks.zoo import Data, Entry, N, counts, numbers, records
 from pymc_private import Counts, Interval, certify
-from tests.models.zoo import Data, Entry, N, counts, numbers, records
 
 TABLE: list[Entry] = []
 

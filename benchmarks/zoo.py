@@ -1,6 +1,6 @@
 """Ordinary PyMC models with a domain and a box, to be certified and searched for escapes.
 
-``python -m tests.models.zoo`` prints the table (model, R, searched bound, ratio, milliseconds).
+``python -m benchmarks.zoo`` prints the table (model, R, searched bound, ratio, milliseconds).
 """
 
 from __future__ import annotations

@@ -10,17 +10,22 @@ from typing import Any
 from pymc_private.models.information import ASSUMED_N
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.summaries.group_labels import refuse_tiny_groups, refuse_wrong_labels
 from pymc_private.summaries.outcome_nodes import check_mass
 from pymc_private.summaries.outcome_support import outcome_support
 from pymc_private.summaries.quadrature_model import QuadratureModel
 from pymc_private.summaries.record_density import RecordDensity
 from pymc_private.summaries.reference import covariate_moments, reference_rows
+from pymc_private.summaries.reference_levels import RowsPerLevel, rows_by_level
 from pymc_private.summaries.scores import ScoreMechanism
 
 LARGE_ROWS = 128
 """Rows of the reference for pilots and bounds."""
 SMALL_ROWS, SMALL_ROWS_OF_LEVELS = 40, 100
 """Rows of the reference for the likelihood; more where the outcome has few values."""
+LARGE_BY_LEVEL = RowsPerLevel(LARGE_ROWS, least=8, most=1024)
+"""Rows in each group where records read coefficients of their own group."""
+LEAST_OF_SMALL, MOST_OF_SMALL = 4, 256
 FEW_LEVELS = 6
 """So many values of an outcome are few."""
 
@@ -45,9 +50,15 @@ def score_mechanism(
     Unsupported
         The model is not row-wise with one scalar outcome, or its probabilities do not sum to one.
     DomainError
-        An improper prior, or a reference that does not fit.
+        An improper prior, a reference that does not fit, or labels of groups that do not.
+    NotInformative
+        Groups that are too small for the budget.
     """
     density = RecordDensity(private, of_coefficients=True)
+    guess = (n or ASSUMED_N) if private.neighbors == ADD_REMOVE else private.n
+    if density.labels:
+        refuse_wrong_labels(density.labels, density.covariates, density.public_rows)
+        refuse_tiny_groups(density.parameters.size, guess, mu)
     model = QuadratureModel(density, outcome_support(private, density.outcome))
     large = reference_rows(private, density, LARGE_ROWS, given=reference)
     theta = density.parameters.mean
@@ -56,7 +67,11 @@ def score_mechanism(
     few = nodes.values.shape[1] <= FEW_LEVELS
     count = SMALL_ROWS_OF_LEVELS if few else SMALL_ROWS
     small = reference_rows(private, density, count, skip=LARGE_ROWS, given=reference)
-    guess = (n or ASSUMED_N) if private.neighbors == ADD_REMOVE else private.n
+    if density.labels:
+        by_level = RowsPerLevel(count, LEAST_OF_SMALL, MOST_OF_SMALL)
+        large = rows_by_level(private, density, LARGE_BY_LEVEL, given=reference) or large
+        skip = 2 ** len(large.weights).bit_length()
+        small = rows_by_level(private, density, by_level, skip, reference) or small
     return ScoreMechanism(
         model,
         large,

@@ -24,6 +24,7 @@ from pymc_private.models.information import ASSUMED_N
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.summaries.near_zero import prior_near_zero, scales_near_zero, small_scales
 from pymc_private.summaries.noise import NoiseScale, chunk_size, chunks_of, split_mu
 from pymc_private.summaries.pilot import PilotPath
 from pymc_private.summaries.pooled_likelihood import (
@@ -75,10 +76,6 @@ REFUSE_EFFECTIVE = 0.4
 """Share of the reference that carries the weight."""
 WARN_MISFIT = 4.0
 """Standard deviations of chi^2 above its mean."""
-NEAR_ZERO = 3.6
-"""A positive parameter is near zero below exp(-3.6), 1/37, of its prior median."""
-MOST_NEAR_ZERO = 0.05
-"""Share of the prior or the posterior there that deserves a warning."""
 
 
 class RecordMechanism:
@@ -223,10 +220,7 @@ class RecordMechanism:
         found = []
         if self.predicted_error > WARN_ERROR:
             found.append(_far_from_private(self.predicted_error))
-        near = _near_zero(self.parameters, self.parameters.draws(4000))
-        if near:
-            found.append(_small_scales(near, "prior"))
-        return found
+        return [*found, *prior_near_zero(self.parameters)]
 
     # ---- the release -----------------------------------------------------------------------------
     def release(
@@ -276,10 +270,7 @@ class RecordMechanism:
         center, covariance = self.start(released)
         rng = np.random.default_rng(INFORMATION_SEED)
         draws = rng.multivariate_normal(center, covariance, 2000, method="eigh")
-        near = _near_zero(self.parameters, draws)
-        if near:
-            found.append(_small_scales(near, "posterior"))
-        return found
+        return [*found, *small_scales(scales_near_zero(self.parameters, draws), "posterior")]
 
 
 class _Rounds:
@@ -440,25 +431,3 @@ def _misfit(misfit: float, freedom: float) -> Caution:
         f"the releases disagree with each other under this model: chi^2 {misfit:.0f} on "
         f"{freedom:.0f} degrees of freedom"
     )
-
-
-def _small_scales(names: Sequence[str], what: str) -> Caution:
-    return Caution(
-        f"much of the {what} of {', '.join(names)} is near zero, where intervals are too narrow: "
-        "a prior that keeps away from zero (pm.Gamma, pm.LogNormal) helps"
-    )
-
-
-def _near_zero(parameters: Any, draws: np.ndarray) -> list[str]:
-    """Positive parameters of which many draws lie far below their prior median."""
-    found = []
-    natural, prior = parameters.natural(draws), parameters.natural(parameters.draws(4000))
-    for name, values in natural.items():
-        entries = parameters.positive_entries(name)
-        if not len(entries):
-            continue
-        middle = np.median(prior[name].reshape(len(prior[name]), -1)[:, entries], axis=0)
-        near = values.reshape(len(values), -1)[:, entries] < np.exp(-NEAR_ZERO) * middle
-        if near.mean(axis=0).max() > MOST_NEAR_ZERO:
-            found.append(name)
-    return found

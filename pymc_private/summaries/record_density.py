@@ -32,6 +32,7 @@ from pymc_private.summaries.batched import (
     refuse_open_lookups,
     rewritten,
 )
+from pymc_private.summaries.group_labels import label_lengths
 from pymc_private.summaries.parameters import ParameterVector
 from pymc_private.summaries.plain_record import (
     in_compiled_operations,
@@ -75,6 +76,8 @@ class RecordDensity:
         Public arrays with one entry per row.
     size : int
         m, the number of predictors.
+    labels : dict of str to int
+        Entries of a record that are positions in arrays of parameters, with the arrays' lengths.
 
     Raises
     ------
@@ -93,6 +96,7 @@ class RecordDensity:
         self.parameters: ParameterVector | Coefficients = ParameterVector(private)
         self.covariates = tuple(s for s in private.sources if s is not self.outcome)
         record = _row_of(private)
+        self.labels = label_lengths(record)
         if of_coefficients:
             with without_tracebacks():
                 record, self.parameters = read_coefficients(record, self.parameters)

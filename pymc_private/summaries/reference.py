@@ -109,21 +109,14 @@ def reference_rows(
     DomainError
         The given sample does not fit the model.
     """
-    known = {
-        source.name: np.moveaxis(nearest_entries(source, values), source.axis, 0).astype(float)
-        for source, values in checked_reference(private, given).items()
-        if source in density.covariates
-    }
-    public = {name: np.asarray(values) for name, values in density.public_rows.items()}
-    free = [source for source in density.covariates if source.name not in known]
-    blocks = [block for block in (known, public) if block]
+    blocks, free = known_rows(private, density, given)
     if not free and len(blocks) < 2:
         return _whole_block(blocks, count, skip)
     levels = [_levels(source) for source in free]
     if not blocks and all(levels) and prod(map(len, levels)) <= count:
         return _all_combinations(free, levels)
     sizes = [unit_dimensions(source.domain, source.row_shape) for source in free]
-    points = _sobol(len(blocks) + sum(sizes), count, skip)
+    points = sobol_points(len(blocks) + sum(sizes), count, skip)
     rows: dict[str, np.ndarray] = {}
     for block, share in zip(blocks, points.T, strict=False):
         length = len(next(iter(block.values())))
@@ -137,6 +130,20 @@ def reference_rows(
     return CovariateReference(rows, np.full(count, 1.0 / count))
 
 
+def known_rows(
+    private: PrivateModel, density: CovariateReader, given: Any
+) -> tuple[list[Rows], list[Source]]:
+    """Blocks of rows that are known together, each of one length, and covariates that are not."""
+    known = {
+        source.name: np.moveaxis(nearest_entries(source, values), source.axis, 0).astype(float)
+        for source, values in checked_reference(private, given).items()
+        if source in density.covariates
+    }
+    public = {name: np.asarray(values) for name, values in density.public_rows.items()}
+    free = [source for source in density.covariates if source.name not in known]
+    return [block for block in (known, public) if block], free
+
+
 def _whole_block(blocks: Sequence[Rows], count: int, skip: int) -> CovariateReference:
     """All rows of the only block, or `count` of them, spread evenly."""
     if not blocks:
@@ -144,7 +151,7 @@ def _whole_block(blocks: Sequence[Rows], count: int, skip: int) -> CovariateRefe
     length = len(next(iter(blocks[0].values())))
     picked = np.arange(length)
     if length > count:
-        share = np.sort(_sobol(1, count, skip)[:, 0])
+        share = np.sort(sobol_points(1, count, skip)[:, 0])
         picked = np.minimum((share * length).astype(np.int64), length - 1)
     rows = {name: values[picked] for name, values in blocks[0].items()}
     return CovariateReference(rows, np.full(len(picked), 1.0 / len(picked)))
@@ -169,7 +176,7 @@ def _all_combinations(
     return CovariateReference(rows, np.full(len(every), 1.0 / len(every)))
 
 
-def _sobol(dimensions: int, count: int, skip: int) -> np.ndarray:
+def sobol_points(dimensions: int, count: int, skip: int) -> np.ndarray:
     """Points of a scrambled Sobol sequence, shape (count, dimensions)."""
     from scipy.stats import qmc  # slow to import
 

@@ -34,17 +34,21 @@ from pymc_private.summaries.clipped_scores import (
 )
 from pymc_private.summaries.curvature_check import (
     WARN_EIGENVALUE,
+    expected_caution,
     least_eigenvalue,
     shrunken,
     usable_share,
     weak_curvature,
 )
+from pymc_private.summaries.group_labels import small_group_cautions
+from pymc_private.summaries.near_zero import prior_near_zero
 from pymc_private.summaries.noise import NoiseScale
 from pymc_private.summaries.pilot import (
     NoisyScore,
     NormalPrior,
     posterior_mode,
 )
+from pymc_private.summaries.pilot_distance import distance_from_pilots, pilot_cautions
 from pymc_private.summaries.protocol import (
     Caution,
     LogLikelihood,
@@ -234,6 +238,14 @@ class ScoreMechanism:
         expected, _ = clip_rows(frame, final.bound, final.weight_bound).moments(weights)
         return usable_share(expected, noise(final.weight_bound), self.design.structure)
 
+    def cautions(self) -> list[Caution]:
+        """Reasons for doubt that are known before the charge."""
+        found = expected_caution(self.usable)
+        if self.design.structure.is_full:
+            return found
+        found += small_group_cautions(self.read.size, self.count, self.mu)
+        return [*found, *prior_near_zero(self.parameters)]
+
     # ---- the release -----------------------------------------------------------------------------
     def release(
         self, records: Records, noise: SummaryNoise, progress: Progress | None = None
@@ -323,7 +335,7 @@ class ScoreMechanism:
         return Curvature(value, public, left, self.design.structure.pairs)
 
     def warnings(self, released: Mapping[str, np.ndarray]) -> Sequence[Caution]:
-        """Reasons to distrust what was released: a noisy H, a far g."""
+        """Reasons to distrust what was released: a noisy H, a far g, a posterior far from both."""
         found: list[Caution] = []
         sd = float(released["curvature_sd"])
         distance, public = self._at_final(released)
@@ -333,7 +345,18 @@ class ScoreMechanism:
                 found.append(weak_curvature(least))
         if distance > WARN_DISTANCE:
             found.append(_far_score(distance))
-        return found
+        return found + pilot_cautions(self._distance_from_pilots(released))
+
+    def _distance_from_pilots(self, released: Mapping[str, np.ndarray]) -> float | None:
+        """As `distance_from_pilots`; None for hierarchies, whose pilots have other parameters."""
+        if self.read is not self.parameters or float(released["curvature_sd"]) == 0.0:
+            return None
+        likelihood = self.log_likelihood(released)
+        return distance_from_pilots(
+            lambda theta: likelihood(theta) + self.parameters.log_prior(theta),
+            self.start(released),
+            released["thetas"][-1],
+        )
 
     def _at_final(self, released: Mapping[str, np.ndarray]) -> tuple[float, np.ndarray]:
         """g' (J + s^2 I)^-1 g / p at theta_t, and H_pub."""

@@ -24,7 +24,6 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release.allowed import dump_json
 from pymc_private.release.display import html_card
-from pymc_private.summaries.curvature_check import expected_caution
 from pymc_private.summaries.protocol import Caution, Mechanism
 
 if TYPE_CHECKING:
@@ -181,7 +180,7 @@ class SummaryPlan(PointsElsewhere):
                     "plan.coverage(reference=...) shows what another distribution does"
                 )
             )
-        found += expected_caution(getattr(self.mechanism, "usable", 1.0))
+        found += self.mechanism.cautions() if hasattr(self.mechanism, "cautions") else []
         if self.mechanism.facts.get("hierarchy"):
             found.append(Caution(HIERARCHY_CAUTION))
         simulated = self.found_coverage

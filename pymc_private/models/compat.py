@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import logging
 import pickle
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -44,6 +45,7 @@ FEWEST_DRAWS_FOR_ESS = 4  # ArviZ refuses an effective sample size below this
 BAR_DELAY = 1.0
 """Seconds before a bar is shown: most bounds take less."""
 _BARS_WANTED = ContextVar("_BARS_WANTED", default=True)
+_STAGE: ContextVar[Callable[[str], None] | None] = ContextVar("_STAGE", default=None)
 
 
 def to_arviz(dataset: xr.Dataset) -> Any:
@@ -309,17 +311,57 @@ def progress_bars(shown: bool) -> Iterator[None]:
         _BARS_WANTED.reset(before)
 
 
+def _is_watched(shown: bool) -> bool:
+    """Whether a bar is wanted, and somebody can see it: a file gets empty lines."""
+    from rich import get_console
+
+    watched = get_console().is_terminal or get_console().is_jupyter
+    return bool(shown and watched and _BARS_WANTED.get())
+
+
+@contextmanager
+def stages(shown: bool) -> Iterator[None]:
+    """Show what `say_stage` says inside, and the time, once it takes `BAR_DELAY` seconds."""
+    if _STAGE.get() is not None or not _is_watched(shown):
+        with progress_bars(shown):
+            yield
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), transient=True
+    )
+    task = bar.add_task("Planning", total=None)
+    before = _STAGE.set(lambda words: bar.update(task, description=f"Planning: {words}"))
+    start = threading.Timer(BAR_DELAY, bar.start)
+    start.daemon = True
+    start.start()
+    try:
+        yield
+    finally:
+        _STAGE.reset(before)
+        start.cancel()
+        start.join()
+        if bar.live.is_started:
+            bar.stop()
+
+
+def say_stage(words: str) -> None:
+    """Say what a plan is being made of, where `stages` shows it; public facts alone."""
+    tell = _STAGE.get()
+    if tell is not None:
+        tell(words)
+
+
 @contextmanager
 def progress_bar(shown: bool) -> Iterator[Callable[[float, float], None]]:
     """Show the proved bound of R beside the found one, after `BAR_DELAY` seconds.
 
     Yields a function of ``(proved, found)``; both are about the model, not about data.
     """
-    from rich import get_console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    watched = get_console().is_terminal or get_console().is_jupyter  # a file gets empty lines
-    if not (shown and watched and _BARS_WANTED.get()):
+    if _STAGE.get() is not None or not _is_watched(shown):  # one display at a time
         yield lambda proved, found: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())

@@ -26,6 +26,7 @@ from pymc_private.errors import (
     Unsupported,
     suggest_arguments,
 )
+from pymc_private.models.compat import say_stage, stages
 from pymc_private.models.information import Information, simulated_information
 from pymc_private.models.private_model import PrivateModel, require_private_model
 from pymc_private.posterior.candidates import CandidateModels, tempered
@@ -58,6 +59,7 @@ def calibrate(
     strict: bool = False,
     release: str = DRAWS,
     method: str = AUTO,
+    progressbar: bool = True,
 ) -> Any:
     """Plan a release that costs at most (epsilon, delta): draws of the posterior, or a summary.
 
@@ -107,6 +109,8 @@ def calibrate(
         PyMC (see `summarize`). ``"auto"``: whichever promises more information; the plan says why.
     method : {"auto", "scores", "records", "cells", "sums"}
         The kind of summary; ``"auto"`` takes the one of the largest expected information.
+    progressbar : bool
+        Show what is being weighed, if it takes more than a second.
 
     Returns
     -------
@@ -144,14 +148,16 @@ def calibrate(
         words = {"epsilon": epsilon, "delta": delta, "reference": reference, "n": n}
         planned = partial(calibrate, private, **words, **options)
         words |= {"private": private, "method": method}
-        return plan_release(release, planned, options, words)
+        with stages(progressbar):
+            return plan_release(release, planned, options, words)
     private = require_private_model(private)
     counts, n = check_numbers(epsilon, delta, draws), public_record_count(private, n)
     request = CalibrationRequest(
         float(epsilon), float(delta), counts, n, temper, sampler, strict, clip, private
     )
     pick = partial(choose_sampler, sampler=sampler, strict=strict, pure=delta == 0)
-    with without_tracebacks():
+    with stages(progressbar), without_tracebacks():
+        say_stage("simulating records")
         simulated, basis = _simulate_information(private, n, reference)
         if reference is not None:
             private = replace(private, claims=(*private.claims, REFERENCE_CLAIM))

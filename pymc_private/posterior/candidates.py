@@ -25,6 +25,7 @@ from pymc_private.certificates.conjugate import ConjugatePair
 from pymc_private.certificates.restrict import temper, trim
 from pymc_private.certificates.terms import SamplingTerms
 from pymc_private.errors import DomainError, NotCertified, PymcPrivateError, Unsupported
+from pymc_private.models.compat import say_stage
 from pymc_private.models.distributions import ORDERED, has_central_box, transform_name
 from pymc_private.models.information import Information, assumed_information
 from pymc_private.models.prior import in_region
@@ -214,6 +215,8 @@ class CandidateModels:
     ) -> FrontierRow | None:
         """The row of one candidate at the greatest power afforded; None if it cannot be had."""
         if key not in self._known:
+            box = "the model as it is" if mass is None else f"a box of prior mass {mass:g}"
+            say_stage("a clip" if isinstance(key, tuple) and key[0] != "fine" else box)
             try:
                 self._known[key] = make()
             except (DomainError, NotCertified, Unsupported) as error:

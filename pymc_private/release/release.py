@@ -143,6 +143,10 @@ class Release(Publishable):
             raise storage.damaged_error()
         return release
 
+    def summary(self) -> str:
+        """The release in plain text, as it prints: first what the draws tell beside the prior."""
+        return repr(self)
+
     def cite(self) -> str:
         """BibTeX for the theorems that this guarantee rests on."""
         return citations.cite(self._guarantee.theorem, self._facts.get("citations", ()))

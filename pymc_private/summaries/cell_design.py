@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.compat import say_stage
 from pymc_private.models.prior import PRIOR_SEED, Simulator
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.summaries.cell_partition import (
@@ -119,7 +120,10 @@ class CellDesigner:
             CellProbabilities(self.densities, *c) for c in zip(candidates, nodes, strict=True)
         ]
         points = self._affordable_points(weighed)
-        found = [(p, self.information(c, points)) for p, c in zip(candidates, weighed, strict=True)]
+        found: list[tuple[CellPartition, float]] = []
+        for partition, cells in zip(candidates, weighed, strict=True):
+            say_stage(f"cells, {len(found) + 1} of {len(candidates)} ways to cut")
+            found.append((partition, self.information(cells, points)))
         if not found:
             raise Unsupported(
                 "the covariates have too many cells",

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError, PymcPrivateError, Unsupported
+from pymc_private.models.compat import say_stage
 from pymc_private.models.information import ASSUMED_N, simulated_information
 from pymc_private.models.prior import checked_reference, nearest_entries
 from pymc_private.models.private_model import PrivateModel, require_private_model
@@ -172,6 +173,7 @@ def _built_mechanisms(
         if cut:
             refused[name] = _cut_refusal(cut, built[0].method)
             continue
+        say_stage(f"a summary by {name}")
         try:
             built.append(MECHANISMS[name](private, request))
         except PymcPrivateError as error:

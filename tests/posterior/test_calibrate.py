@@ -9,9 +9,11 @@ import numpy as np
 import pymc as pm
 import pytest
 from hypothesis import given, settings
+from rich.progress import Progress
 
 import pymc_private as pmp
 from pymc_private.certificates import certify as certificate_module
+from pymc_private.models import compat
 from pymc_private.posterior.calibrate import plan_at_cost
 from pymc_private.posterior.candidates import PRIOR_MASSES, largest_range
 from pymc_private.privacy import Guarantee
@@ -206,3 +208,19 @@ def test_each_part_of_a_request_is_in_the_fingerprint(private):
     narrow = pmp.trim(private, box={"p": (0.2, 0.8)})
     plans.append(pmp.calibrate(narrow, epsilon=1.0, delta=1e-6, draws=3))
     assert len({plan.fingerprint for plan in plans}) == len(plans)
+
+
+@pytest.mark.parametrize("release", ["draws", "summary"])
+def test_a_plan_that_takes_long_says_what_it_weighs(release, monkeypatch):
+    said = []
+    monkeypatch.setattr(compat, "_is_watched", lambda shown: shown and compat._BARS_WANTED.get())
+    monkeypatch.setattr(compat, "BAR_DELAY", 0.0)
+    monkeypatch.setattr(Progress, "update", lambda *_, description: said.append(description))
+    private = pmp.privatize(model_of(bernoulli), records="i")
+    words = {"epsilon": 1, "delta": 1e-6, "release": release}
+    pmp.calibrate(private, **words, progressbar=False)
+    assert said == []
+    pmp.calibrate(private, **words)
+    weighed = {"draws": "the model as it is", "summary": "a summary by sums"}[release]
+    assert f"Planning: {weighed}" in said
+    assert compat._STAGE.get() is None

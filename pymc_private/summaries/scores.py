@@ -49,6 +49,7 @@ from pymc_private.summaries.pilot import (
     posterior_mode,
 )
 from pymc_private.summaries.pilot_distance import distance_from_pilots, pilot_cautions
+from pymc_private.summaries.pilot_distance import distance_from_pilots, pilot_cautions
 from pymc_private.summaries.protocol import (
     Caution,
     LogLikelihood,
@@ -342,7 +343,7 @@ class ScoreMechanism:
         if sd > 0.0:
             least = least_eigenvalue(released["curvature"], public, sd, self.design.structure)
             if least < WARN_EIGENVALUE:
-                found.append(weak_curvature(least))
+                found += [weak_curvature(least), *self._pilot_cautions(released)]
         if distance > WARN_DISTANCE:
             found.append(_far_score(distance))
         return found + pilot_cautions(self._distance_from_pilots(released))
@@ -357,6 +358,18 @@ class ScoreMechanism:
             self.start(released),
             released["thetas"][-1],
         )
+
+    def _pilot_cautions(self, released: Mapping[str, np.ndarray]) -> list[Caution]:
+        """A posterior far from its pilots; not for hierarchies, whose pilots read other numbers."""
+        if self.read is not self.parameters:
+            return []
+        likelihood = self.log_likelihood(released)
+        distance = distance_from_pilots(
+            lambda theta: likelihood(theta) + self.parameters.log_prior(theta),
+            self.start(released),
+            released["thetas"][-1],
+        )
+        return pilot_cautions(distance)
 
     def _at_final(self, released: Mapping[str, np.ndarray]) -> tuple[float, np.ndarray]:
         """g' (J + s^2 I)^-1 g / p at theta_t, and H_pub."""

@@ -257,11 +257,13 @@ def test_a_summary_that_says_little_says_so():
     assert any(
         c.refuse and "score lies" in c.text for c in plan.warnings(released | {"scores": far})
     )
+    least = np.linalg.eigvalsh(released["curvature"])[0]
+    barely = released["curvature"] - (least - 2 * released["curvature_sd"]) * np.eye(4)
     moved = np.array(released["thetas"])
     moved[-1] += 8 * posterior(plan, released).sd
-    assert any(
-        c.refuse and "last pilot" in c.text for c in plan.warnings({**released, "thetas": moved})
-    )
+    assert not any("last pilot" in c.text for c in plan.warnings(released | {"thetas": moved}))
+    cautions = plan.warnings(released | {"thetas": moved, "curvature": barely})
+    assert [c.refuse for c in cautions if "last pilot" in c.text] == [True]
     assert plan.information > mechanism(n=300).information > 0.0
     assert plan.information < mechanism(mu=2 * MU).information
 

@@ -1,140 +1,224 @@
-"""Noisy summaries of hierarchies: error, width and coverage of their posteriors by NUTS.
+"""Noisy summaries of hierarchies: error, width and coverage of their posteriors.
 
 Run ``python -m benchmarks.noise_aware_hierarchies [simulations] [epsilon] [setting] ...``, a
-setting being ``family:groups:records``, for example ``logistic:30:3000``. In each simulation
-parameters come from the prior and records from the model, labels of groups are private, and both
-posteriors are sampled by `pm.sample` (two chains of 300 draws after 500 steps of tuning). Error:
-root mean square distance of posterior means, in non-private posterior standard deviations; width:
-median ratio of standard deviations; coverage: of 90% intervals, with a standard error over
-simulations. Effects of groups, what is above them, and what all records share are told apart.
+setting being ``family:groups:records:labels``, for example ``poisson:10:1000:public``. Labels are
+private or public; ``unequal`` ones are private, and the groups' shares rise from one to the number
+of groups. In each simulation parameters come from the prior and records from the model. Both
+posteriors are found by importance sampling, which is poor beyond some twenty groups, or with
+``--nuts`` by `pm.sample` (two chains of 300 draws after 500 steps of tuning). ``--seed`` gives
+other data sets, ``--save FILE`` adds a JSON line for each simulation.
+
+Error: root mean square distance of posterior means, in non-private posterior standard deviations,
+and its median over simulations; width: median ratio of lengths of 90% intervals; coverage: of 90%
+intervals, with a standard error over simulations. Effects of groups, what is above them, and what
+all records share are told apart. The effective draws of the worst posterior are printed too.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import logging
-import sys
 import time
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
+from benchmarks.noise_aware import non_private, posterior
 from pymc_private.summaries.choose_mechanism import make_summary_plan
+from pymc_private.summaries.coverage import coordinate_names
 from pymc_private.summaries.noise import SimulatedNoise
 from pymc_private.summaries.noise_aware_model import noise_aware_model
+from pymc_private.summaries.record_density import RecordDensity
 
-DELTA, SEED = 1e-6, 7
+DELTA, SEED = 1e-6, 12
 OPTIONS: dict[str, Any] = {"draws": 300, "tune": 500, "chains": 2, "cores": 1, "progressbar": False}
-SETTINGS = ("logistic:30:3000", "normal:30:3000", "poisson:30:3000", "logistic:30:10000")
+FAMILIES = ("poisson", "normal", "negbin", "logistic")
+SETTINGS = tuple(f"{family}:10:1000:{labels}" for labels in ("private", "public")
+                 for family in FAMILIES)  # fmt: skip
 SCALE_PRIOR = (-0.7, 0.5)
 """Mean and standard deviation of the logarithm of the effects' standard deviation."""
+MOST_COUNT, WIDEST = 300.0, 15.0
+"""Declared ends of counts and of real outcomes."""
+ENDS = (0.05, 0.95)
+Posterior = tuple[np.ndarray, np.ndarray, np.ndarray, float]
+"""Means and standard deviations (p,), ends of 90% intervals (2, p), and effective draws."""
 
 
-def simulated(family: str, at: dict[str, Any], n: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Records of one data set."""
-    group, x = rng.integers(0, len(at["effect"]), n), rng.uniform(-1, 1, n)
-    eta = np.asarray(at["effect"])[group] + float(at["slope"]) * x
-    if family == "logistic":
-        y = 1.0 * (rng.random(n) < 1.0 / (1.0 + np.exp(-eta)))
-    elif family == "poisson":
-        y = np.clip(1.0 * rng.poisson(np.exp(eta)), 0.0, 300.0)
-    else:
-        y = np.clip(eta + float(at["sigma"]) * rng.standard_normal(n), -15.0, 15.0)
-    return {"g": group, "x": x, "y": y}
+@dataclass(frozen=True)
+class Setting:
+    """A family, numbers of groups and records, and what is known of labels."""
+
+    family: str
+    groups: int
+    n: int
+    labels: str = "private"
+
+    @classmethod
+    def of(cls, text: str) -> Setting:
+        """A setting as it is written."""
+        family, groups, n, *labels = text.split(":")
+        return cls(family, int(groups), int(n), *labels)
+
+    def records(self, at: dict[str, Any], rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Records of one data set; public labels are the same in all of them."""
+        own = np.random.default_rng(0) if self.labels == "public" else rng
+        share = (
+            np.arange(1.0, self.groups + 1) if self.labels == "unequal" else np.ones(self.groups)
+        )
+        group = own.choice(self.groups, self.n, p=share / share.sum())
+        x = rng.uniform(-1, 1, self.n)
+        eta = np.asarray(at["effect"])[group] + float(at["slope"]) * x
+        return {"g": group, "x": x, "y": self._outcomes(eta, at, rng)}
+
+    def _outcomes(self, eta: np.ndarray, at: dict[str, Any], rng: Any) -> np.ndarray:
+        mean = np.exp(np.minimum(eta, 20.0))
+        if self.family == "logistic":
+            return 1.0 * (rng.random(self.n) < 1.0 / (1.0 + np.exp(-eta)))
+        if self.family == "normal":
+            noise = float(at["sigma"]) * rng.standard_normal(self.n)
+            return np.clip(eta + noise, -WIDEST, WIDEST)
+        if self.family == "negbin":
+            alpha = float(at["alpha"])
+            mean = rng.gamma(alpha, mean / alpha)
+        return np.clip(1.0 * rng.poisson(mean), 0.0, MOST_COUNT)
+
+    def model(self, records: dict[str, np.ndarray]) -> pm.Model:
+        """A hierarchy that holds these records."""
+        coords = {"row": np.arange(self.n), "group": np.arange(self.groups)}
+        with pm.Model(coords=coords) as model:
+            mean, sd = pm.Normal("mean"), pm.LogNormal("sd", *SCALE_PRIOR)
+            effect, slope = pm.Normal("effect", mean, sd, dims="group"), pm.Normal("slope")
+            g, x = (pm.Data(name, records[name], dims="row") for name in ("g", "x"))
+            eta, y = effect[g] + slope * x, records["y"]
+            whole = {"observed": y.astype(int), "dims": "row"}
+            if self.family == "logistic":
+                pm.Bernoulli("y", logit_p=eta, **whole)
+            elif self.family == "poisson":
+                pm.Poisson("y", pm.math.exp(eta), **whole)
+            elif self.family == "negbin":
+                alpha = pm.LogNormal("alpha", 0.7, 0.5)
+                pm.NegativeBinomial("y", mu=pm.math.exp(eta), alpha=alpha, **whole)
+            else:
+                pm.Normal("y", eta, pm.LogNormal("sigma", 0, 0.5), observed=y, dims="row")
+        return model
+
+    def private(self) -> pmp.PrivateModel:
+        """The model with its domains, of records that stand in for those of all data sets."""
+        start = {"effect": np.zeros(self.groups), "slope": 0.5, "sigma": 1.0, "alpha": 2.0}
+        model = self.model(self.records(start, np.random.default_rng(0)))
+        domain: dict[str, Any] = {"x": (-1.0, 1.0)}
+        public = ["g"] if self.labels == "public" else []
+        domain |= {} if public else {"g": pmp.Categories(range(self.groups))}
+        counts = {"y": (0.0, MOST_COUNT)}
+        domain |= {"poisson": counts, "negbin": counts, "normal": {"y": (-WIDEST, WIDEST)}}.get(
+            self.family, {}
+        )
+        return pmp.privatize(model, records="row", domain=domain, public=public)
 
 
-def model_of(family: str, records: dict[str, Any], groups: int) -> pm.Model:
-    """A hierarchy that holds these records."""
-    coords = {"row": np.arange(len(records["y"])), "group": np.arange(groups)}
-    with pm.Model(coords=coords) as model:
-        mean, sd = pm.Normal("mean"), pm.LogNormal("sd", *SCALE_PRIOR)
-        effect, slope = pm.Normal("effect", mean, sd, dims="group"), pm.Normal("slope")
-        g, x = (pm.Data(name, records[name], dims="row") for name in ("g", "x"))
-        eta, y = effect[g] + slope * x, records["y"]
-        if family == "logistic":
-            pm.Bernoulli("y", logit_p=eta, observed=y.astype(int), dims="row")
-        elif family == "poisson":
-            pm.Poisson("y", pm.math.exp(eta), observed=y.astype(int), dims="row")
-        else:
-            pm.Normal("y", eta, pm.LogNormal("sigma", 0, 0.5), observed=y, dims="row")
-    return model
-
-
-def declared(family: str, model: pm.Model, groups: int) -> pmp.PrivateModel:
-    """The model with its domains; labels of groups are private."""
-    domain: dict[str, Any] = {"g": pmp.Categories(range(groups)), "x": (-1.0, 1.0)}
-    ends = {"poisson": (0.0, 300.0), "normal": (-15.0, 15.0)}
-    domain |= {"y": ends[family]} if family in ends else {}
-    return pmp.privatize(model, records="row", domain=domain)
-
-
-def sampled(model: pm.Model, seed: int) -> dict[str, np.ndarray]:
-    """Draws of each free variable, shape (draws, cells), by NUTS."""
+def by_nuts(model: pm.Model, parameters: Any, seed: int) -> Posterior:
+    """What NUTS finds of a model, in unconstrained coordinates."""
     with model, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = pm.sample(**OPTIONS, random_seed=seed, compute_convergence_checks=False).posterior
-    names = [rv.name for rv in model.free_RVs]
     count = OPTIONS["draws"] * OPTIONS["chains"]
-    return {name: found[name].to_numpy().reshape(count, -1) for name in names}
+    natural = {
+        name: found[name].to_numpy().reshape(count, *shape)
+        for name, shape in parameters.shapes.items()
+    }
+    draws = parameters.unconstrained(natural)
+    return draws.mean(axis=0), draws.std(axis=0), np.quantile(draws, ENDS, axis=0), float(count)
 
 
-def measured(family: str, groups: int, n: int, epsilon: float, simulations: int) -> None:
-    """Print a line of the table after each simulation."""
-    start = {"effect": np.zeros(groups), "slope": 0.5, "sigma": 1.0}
-    first = simulated(family, start, n, np.random.default_rng(0))
-    private = declared(family, model_of(family, first, groups), groups)
+def by_importance(found: Any) -> Posterior:
+    """What weighted draws tell."""
+    return found.mean, found.sd, found.quantiles(ENDS), found.effective
+
+
+def measured(
+    setting: Setting, epsilon: float, simulations: int, seed: int, nuts: bool, save: str | None
+) -> None:
+    """Print what a setting gives, after each simulation."""
+    private = setting.private()
     plan = make_summary_plan(private, epsilon=epsilon, delta=DELTA, method="scores")
-    mechanism, rows = plan.mechanism, []
-    print(f"{family} {groups} groups, n {n}, epsilon {epsilon:g}: usable {mechanism.usable:.2f}")
-    for k, theta in enumerate(mechanism.parameters.draws(simulations, SEED)):
-        rng, began = np.random.default_rng([SEED, k]), time.time()
-        at = {name: v[0] for name, v in mechanism.parameters.natural(theta[None]).items()}
-        records = simulated(family, at, n, rng)
-        released = mechanism.release(records, SimulatedNoise(rng, private.neighbors, 1))
+    mechanism, rows = plan.mechanism, list[dict[str, Any]]()
+    parameters, density = mechanism.parameters, RecordDensity(private)
+    print(f"{setting} at epsilon {epsilon:g}: usable {mechanism.usable:.2f}", flush=True)
+    for k, theta in enumerate(parameters.draws(simulations, seed)):
+        rng, began = np.random.default_rng([seed, k]), time.process_time()
+        at = {name: v[0] for name, v in parameters.natural(theta[None]).items()}
+        records = setting.records(at, rng)
+        known = {name: v for name, v in records.items() if name != "g" or not density.public_rows}
+        released = mechanism.release(known, SimulatedNoise(rng, private.neighbors, 1))
+        if nuts:
+            found = by_nuts(noise_aware_model(private, mechanism, released), parameters, k)
+            exact = by_nuts(setting.model(records), parameters, k)
+        else:
+            likelihood, start = mechanism.log_likelihood(released), mechanism.start(released)
+            found = by_importance(posterior(likelihood, parameters.log_prior, start, rng))
+            exact = by_importance(non_private(density, known, theta, rng))
         refused = any(caution.refuse for caution in mechanism.warnings(released))
-        draws = sampled(noise_aware_model(private, mechanism, released), k)
-        exact = sampled(model_of(family, records, groups), k)
-        row: dict[str, Any] = {"refused": refused}
-        for name, values in draws.items():
-            truth, other = np.reshape(at[name], -1), exact[name]
-            low, high = np.quantile(values, [0.05, 0.95], axis=0)
-            row[name] = (
-                (values.mean(axis=0) - other.mean(axis=0)) / other.std(axis=0),
-                values.std(axis=0) / other.std(axis=0),
-                (low <= truth) & (truth <= high),
-            )
-        rows.append(row)
-        print(line_of(rows), f"({time.time() - began:.0f} s)", flush=True)
+        rows.append(compared(theta, found, exact) | {"refused": refused})
+        print(f"{lines_of(rows, coordinate_names(parameters))} "
+              f"({time.process_time() - began:.0f} s)", flush=True)  # fmt: skip
+        if save:
+            line = {"setting": str(setting), "epsilon": epsilon, "seed": seed, "k": k} | rows[-1]
+            with open(save, "a") as file:
+                file.write(json.dumps(line) + "\n")
 
 
-def line_of(rows: list[dict[str, Any]]) -> str:
-    """Error / width / coverage of each variable over the simulations so far."""
+def compared(theta: np.ndarray, found: Posterior, exact: Posterior) -> dict[str, Any]:
+    """One simulation: errors, widths and what was held, of each coordinate."""
+    low, high = found[2]
+    return {
+        "error": ((found[0] - exact[0]) / exact[1]).tolist(),
+        "width": ((high - low) / (exact[2][1] - exact[2][0])).tolist(),
+        "held": ((low <= theta) & (theta <= high)).tolist(),
+        "effective": min(found[3], exact[3]),
+    }
+
+
+def lines_of(rows: list[dict[str, Any]], names: tuple[str, ...]) -> str:
+    """Error (median) / width / coverage of each variable over the simulations so far."""
+    kinds = [name.split("[")[0] for name in names]
     parts = []
-    for name in (key for key in rows[0] if key != "refused"):
-        errors, widths, held = (np.array([row[name][j] for row in rows]) for j in range(3))
+    for kind in dict.fromkeys(kinds):
+        mine = np.array([name == kind for name in kinds])
+        errors, widths, held = (
+            np.array([row[key] for row in rows])[:, mine] for key in ("error", "width", "held")
+        )
+        middle = np.median(np.sqrt(np.mean(errors**2, axis=1)))
         spread = held.mean(axis=1).std() / np.sqrt(len(rows))
         parts.append(
-            f"{name} {np.sqrt(np.mean(errors**2)):.2f}/{np.median(widths):.2f}/"
+            f"{kind} {np.sqrt(np.mean(errors**2)):.2f} ({middle:.2f})/{np.median(widths):.2f}/"
             f"{held.mean():.2f}±{spread:.2f}"
         )
     refused = sum(row["refused"] for row in rows)
-    return f"{len(rows)} simulations: {', '.join(parts)}, refused {refused}"
+    least = min(row["effective"] for row in rows)
+    return f"{len(rows)} simulations: {', '.join(parts)}, refused {refused}, effective {least:.0f}"
 
 
-def main(simulations: int = 20, epsilon: float = 1.0, settings: tuple[str, ...] = ()) -> None:
+def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("simulations", nargs="?", type=int, default=20)
+    parser.add_argument("epsilon", nargs="?", type=float, default=1.0)
+    parser.add_argument("settings", nargs="*", default=SETTINGS)
+    parser.add_argument("--nuts", action="store_true")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--save")
+    given = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.getLogger("pymc").setLevel(logging.ERROR)
-    for setting in settings or SETTINGS:
-        family, groups, n = setting.split(":")
-        measured(family, int(groups), int(n), epsilon, simulations)
+    for text in given.settings:
+        setting = Setting.of(text)
+        measured(setting, given.epsilon, given.simulations, given.seed, given.nuts, given.save)
 
 
 if __name__ == "__main__":
-    main(
-        int(sys.argv[1]) if sys.argv[1:] else 20,
-        float(sys.argv[2]) if sys.argv[2:] else 1.0,
-        tuple(sys.argv[3:]),
-    )
+    main()

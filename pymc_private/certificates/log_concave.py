@@ -70,7 +70,9 @@ def concavity(private: PrivateModel, *, flat: bool = False) -> Concavity:
     NotConcave
         Saying which parameters, and why.
     """
-    found = lazy_concavity(private, flat=flat)
+    found = lazy_concavity(private)  # where this is proved, it is the answer to `flat` as well
+    if flat and found.concavity is None:
+        found = lazy_concavity(private, flat=True)
     if found.concavity is None:
         raise NotConcave(found.refusal)
     return found.concavity

@@ -10,6 +10,7 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
+from pymc_private.certificates import log_concave
 from pymc_private.certificates.curvature import SoftmaxBounds
 from pymc_private.certificates.linear_predictors import Coefficients, NotConcave
 from pymc_private.certificates.log_concave import Concavity, concavity
@@ -125,6 +126,24 @@ def test_what_all_records_add_is_not_used_where_their_number_is_protected():
         private_of(build, {"y": (-1, 1)}, neighbors="add_remove"), box={"m": (-1, 1)}
     )
     assert not np.any(concavity(private).sure)
+
+
+def test_what_is_proved_for_a_price_is_not_proved_again_for_a_sampler(monkeypatch):
+    """A strongly log-concave prior answers both; another one is proved for samplers alone."""
+    proofs, prove = [], log_concave._prove
+    monkeypatch.setattr(log_concave, "_prove", lambda one: proofs.append(one) or prove(one))
+    private = BY_NAME["logistic"].private()
+    assert concavity(private, flat=True) is concavity(private)
+    assert len(proofs) == 1
+
+    def build(rng):
+        bernoulli(pm.Laplace("b", 0, 1), rng)
+
+    private = private_of(build, {})
+    assert concavity(private, flat=True).prior_precision.max() == 0.0
+    with pytest.raises(NotConcave, match="not strongly"):
+        concavity(private)
+    assert len(proofs) == 3
 
 
 def test_unequal_priors_cost_less_than_g_over_root_m():

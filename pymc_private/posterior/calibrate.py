@@ -37,10 +37,13 @@ from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import is_number
 from pymc_private.samplers.choose import AUTO, choose_sampler, sampler_candidates
+from pymc_private.summaries.summary_plan import SummaryPlan
 
 SIMULATED_FROM_DOMAIN = "records simulated from the prior, covariates uniform on their domain"
 SIMULATED_FROM_REFERENCE = "records simulated from the prior, covariates from the reference"
 WEIGHTED_ON_DOMAIN = "records of the domain, each in proportion to its likelihood"
+BASES = (SIMULATED_FROM_DOMAIN, SIMULATED_FROM_REFERENCE, WEIGHTED_ON_DOMAIN)
+"""What a verdict can rest on."""
 REFERENCE_CLAIM = "the reference= by which the plan was chosen is public"
 
 
@@ -149,7 +152,9 @@ def calibrate(
         planned = partial(calibrate, private, **words, **options)
         words |= {"private": private, "method": method}
         with stages(progressbar):
-            return plan_release(release, planned, options, words)
+            plan = plan_release(release, planned, options, words)
+        _warn_of_clip(plan)
+        return plan
     private = require_private_model(private)
     counts, n = check_numbers(epsilon, delta, draws), public_record_count(private, n)
     request = CalibrationRequest(
@@ -170,9 +175,9 @@ def calibrate(
     return plan
 
 
-def _warn_of_clip(plan: Plan) -> None:
+def _warn_of_clip(plan: Plan | SummaryPlan) -> None:
     """Warn of log-likelihoods that `calibrate` clipped, at the line that called it."""
-    if plan.chosen.clipped:
+    if isinstance(plan, Plan) and plan.chosen.clipped:
         only = all(row.clipped for row in plan.frontier if row.draws == plan.draws)
         instead = "refuses instead" if only else "keeps yours"
         first = "release='summary' tells more of yours; " if plan.is_summary_better else ""
@@ -289,7 +294,7 @@ def _make_plan(
         strict=request.strict,
         whole=judgment.whole,
         judged=judgment.basis,
-        simulated=judgment.basis in (SIMULATED_FROM_DOMAIN, SIMULATED_FROM_REFERENCE),
+        simulated=judgment.basis in BASES,
         others=partial(_make_plan, request, rows, judgment),
         original=request.private,
         draws_chosen=request.counts is None,

@@ -134,8 +134,8 @@ class CandidateModels:
 
     @property
     def is_judged(self) -> bool:
-        """Whether information is expected of simulated records, and their number is public."""
-        return self.information is not None and self.information.simulated and self.n is not None
+        """Whether information is expected of records of the model, and their number is public."""
+        return self.information is not None and self.n is not None
 
     @cached_property
     def _central_region(self) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ class Plan:
     judged : str
         What the expected information was computed from.
     simulated : bool
-        Whether that were simulated records; else each record was supposed to tell something.
+        Whether that were records of the model; else each record was supposed to tell something.
     strict : bool
         Whether a guarantee in floating point was asked for.
     original : PrivateModel or None

@@ -7,11 +7,12 @@ taken; one that cannot be made leaves the other, with its reason.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pymc_private.errors import DomainError, PymcPrivateError
+from pymc_private.errors import DomainError, PrivacyWarning, PymcPrivateError
 from pymc_private.models.verdict import free_coordinates, variance_removed_by_draws
 from pymc_private.posterior.plan import Plan
 from pymc_private.summaries.choose_mechanism import AUTO, METHODS, make_summary_plan, weigh
@@ -73,7 +74,9 @@ def plan_release(
             raise no_draws or no_summary or ValueError(release)
         if draws is None:
             return replace(summary, reason=f"no draws: {_reason(no_draws)}")
-        return replace(draws, reason=f"no summary: {_reason(no_summary)}")
+        why_not = _reason(no_summary).removesuffix("; nothing was charged")
+        details = "" if no_summary is None or no_summary.got is None else f" ({no_summary.got})"
+        return replace(draws, reason=f"no summary: {why_not}{details}")
     better, why = weigh(_nats_of_draws(draws), summary)
     return replace(summary, reason=why) if better else replace(draws, reason=why)
 
@@ -102,9 +105,11 @@ def _refuse_draw_options(options: Mapping[str, Any]) -> None:
 
 
 def _attempt(make: Callable[[], Any]) -> tuple[Any, PymcPrivateError | None]:
-    """A plan, or the error that says why there is none."""
+    """A plan, or the error that says why there is none; of a clip only a plan taken warns."""
     try:
-        return make(), None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)
+            return make(), None
     except PymcPrivateError as error:
         return None, error
 

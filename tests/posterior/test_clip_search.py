@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -88,10 +89,21 @@ def test_a_potential_is_judged_by_records_of_its_domain():
     assert np.mean(-information.values) == pytest.approx(1.0, abs=0.15)
     with pytest.warns(pmp.errors.PrivacyWarning, match="another model"):
         plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=10, clip=True)
-    assert plan.verdict == ""
+    assert plan.verdict in ("weak", "informative")
     assert "in proportion to its likelihood" in plan.summary()
     with pytest.raises(pmp.errors.Unsupported):
         simulated_information(private, N)
+
+
+def test_a_clip_that_is_not_taken_is_no_warning():
+    private = private_of(MODELS["exponential"][0], y=(0, 20))
+    words = {"epsilon": 1, "delta": 1e-6, "draws": 10, "clip": True}
+    with pytest.warns(pmp.errors.PrivacyWarning, match="another model"):
+        assert pmp.calibrate(private, **words).chosen.clipped
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pmp.errors.PrivacyWarning)
+        plan = pmp.calibrate(private, **words, release="auto")
+    assert isinstance(plan, pmp.SummaryPlan)
 
 
 def test_a_clip_of_ordered_cutpoints_gets_boxes_with_a_gap():

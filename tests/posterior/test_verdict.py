@@ -107,16 +107,31 @@ def test_the_draws_remove_what_the_plan_expects(n):
 
 
 def potential(f, prior, **keywords):
-    """Records in [-1, 1] that enter by a potential, of which nothing can be simulated."""
+    """Records in [-1, 1] that enter by a potential, which has no generator."""
     with pm.Model() as model:
         x = pm.Data("x", np.zeros(2000))
         pm.Potential("p", f(x, prior()))
     return pmp.privatize(model, records={"x": 0}, domain={"x": (-1, 1)}, **keywords)
 
 
-def test_no_verdict_where_nothing_can_be_simulated():
-    private = potential(lambda x, mu: 1e-4 * pm.math.tanh(mu) * x, lambda: pm.Normal("mu", 0, 1))
-    plan = pmp.calibrate(private, epsilon=1, delta=1e-6)
+def test_potentials_are_judged_by_records_of_the_domain():
+    flat = potential(lambda x, mu: 1e-4 * pm.math.tanh(mu) * x, lambda: pm.Normal("mu", 0, 1))
+    plan = pmp.calibrate(flat, epsilon=1, delta=1e-6)
+    assert plan.verdict == "prior"
+    with pytest.raises(pmp.errors.NotInformative):
+        pmp.sample(plan, ledger=pmp.Ledger(epsilon=9, delta=1e-5), progressbar=False)
+    steep = potential(lambda x, mu: -4 * abs(x - mu), lambda: pm.Normal("mu", 0, 0.3))
+    plan = pmp.calibrate(steep, epsilon=1, delta=1e-6)
+    assert plan.verdict == "informative"
+    assert "each in proportion to its likelihood" in plan.summary()
+
+
+def test_no_verdict_where_nothing_can_be_simulated(monkeypatch):
+    def refused(*_, **__):
+        raise pmp.errors.Unsupported("no record can be simulated")
+
+    monkeypatch.setattr("pymc_private.posterior.calibrate.simulated_information", refused)
+    plan = pmp.calibrate(coins(50), epsilon=1, delta=1e-6)
     assert plan.verdict == ""
     assert "no verdict" in plan.summary()
     assert "INFORMATIVE" not in plan.summary()

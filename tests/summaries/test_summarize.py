@@ -465,6 +465,10 @@ def test_auto_takes_what_promises_more_and_says_why(values, monkeypatch):
     one = pmp.calibrate(private, epsilon=2, delta=1e-6, release="auto")
     assert isinstance(one, pmp.Plan)
     assert "draws" in one.summary().splitlines()[-1]
+    tempered = pmp.temper(private, 0.5)
+    none = pmp.calibrate(tempered, epsilon=2, delta=1e-6, release="auto", clip=False)
+    assert none.summary().splitlines()[-1].startswith("no summary: a summary keeps the likelihood")
+    assert "(a tempered likelihood)" in none.summary().splitlines()[-1]
 
 
 def test_a_plan_for_draws_tells_what_a_summary_would(values):

@@ -83,6 +83,21 @@ def weibull(d: Arrays) -> None:
     pm.Weibull("z", pm.Gamma("a", 6, 4), pm.Gamma("s", 6, 4), observed=d["y"], dims="i")
 
 
+def censored(d: Arrays) -> None:
+    lifetime = pm.Weibull.dist(pm.Gamma("a", 6, 4), pm.Gamma("s", 6, 4))
+    alive = pm.math.log1mexp(pm.logcdf(lifetime, d["time"]))
+    pm.Potential("z", pm.math.switch(d["event"], pm.logp(lifetime, d["time"]), alive), dims="i")
+
+
+def absolute_loss(d: Arrays) -> None:
+    pm.Potential("z", -abs(d["y"] - pm.Normal("mu", 0, 2)), dims="i")
+
+
+def censored_records(t: Arrays, rng: np.random.Generator, n: int) -> Arrays:
+    life, end = t["s"] * rng.weibull(t["a"], n), rng.uniform(0, 4, n)
+    return {"time": np.clip(np.minimum(life, end), 0.01, 4), "event": (life <= end).astype(int)}
+
+
 def logistic_records(t: Arrays, rng: np.random.Generator, n: int) -> Arrays:
     x = disc(rng, n)
     return {"X": x, "y": rng.binomial(1, 1 / (1 + np.exp(-(t["a"] + x @ t["b"]))))}
@@ -118,6 +133,16 @@ STUDIES = {
         weibull, {"y": (0.01, 12)},
         lambda rng: {"a": rng.gamma(6, 0.25), "s": rng.gamma(6, 0.25)},
         lambda t, rng, n: {"y": np.clip(t["s"] * rng.weibull(t["a"], n), 0.01, 12)},
+    ),
+    "censored": Study(
+        censored, {"time": (0.01, 4), "event": {0, 1}},
+        lambda rng: {"a": rng.gamma(6, 0.25), "s": rng.gamma(6, 0.25)},
+        censored_records,
+    ),
+    "absolute loss": Study(
+        absolute_loss, {"y": (-8, 8)},
+        lambda rng: {"mu": rng.normal(0, 2)},
+        lambda t, rng, n: {"y": np.clip(t["mu"] + rng.laplace(size=n), -8, 8)},
     ),
 }  # fmt: skip
 SIZES, DRAWS = (30, 100, 300, 1_000, 3_000), 10

@@ -2,12 +2,13 @@
 
 Run ``python -m benchmarks.beta_divergence [name ...]``; ``weighed`` prints what either promises for
 sixteen ordinary models. Ten draws are planned of each model clipped (``clip=True``), and scored by
-the beta-divergence with the beta of `BETAS` whose plan promises most. For 20 simulated data sets,
-and for the same with 5% of their records moved far away, the posterior that these draws come from
-is compared with that of the clean records without privacy: error of its mean in standard
-deviations of that posterior (root mean square over parameters and data sets), and its width in
-their widths (geometric mean). A model's lines are kept in a file of the working directory, and not
-computed again.
+the beta-divergence with the beta of `BETAS` that promises most. For 20 simulated data sets, and for
+the same with 5% of their records moved far away, the posterior that these draws come from is
+compared with that of the clean records without privacy. Columns: information expected, nats; then
+for clean records and for those with outliers the error of the posterior mean in standard deviations
+of the posterior without privacy (root mean square over parameters and data sets), and its width in
+their widths (geometric mean); CPU seconds of `calibrate`. Studies are kept in files of the working
+directory, and not computed again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,8 @@ from pymc_private.posterior.candidates import CandidateModels, DrawBudget
 from pymc_private.samplers.choose import choose_sampler
 
 DRAWS, STUDIES, OUTLIERS = 10, 20, 0.05
-BETAS = (0.25, 0.5)
-WALKERS, WARM, STEPS, EXACT_STEPS = 32, 60, 100, 300
+BETAS = (0.06, 0.125, 0.25, 0.5, 1.0, 2.0)
+WALKERS, WARM, STEPS, EXACT_STEPS = 32, 40, 60, 120
 """Walkers, their steps that are dropped, and those kept, of the exact posterior more."""
 FAR = {
     "mixture of two normals": (4.0, 5.0),
@@ -135,75 +137,86 @@ def moments(private: Any, logp: Posterior, records: Any, seed: int, steps: int) 
     return found.mean(axis=0), found.std(axis=0)
 
 
-def plans(name: str) -> dict[str, tuple[Any, float]]:
-    """The plan of each way, and the CPU seconds it took."""
-    private, found = declared(name, 1), {}
-    words = {**BUDGET, "draws": DRAWS}
-    start = time.process_time()
-    found["clipped"] = pmp.calibrate(private, clip=True, **words), time.process_time() - start
-    scored = []
+def promises(private: Any, draws: int) -> tuple[float, dict[float, float]]:
+    """Information that the best clip promises, nats, and each beta, as calibrate would weigh them.
+
+    The range of a score is taken to be twice M^beta / beta, M the largest density simulated (1 for
+    discrete outcomes).
+    """
+    simulated = simulated_information(private, private.n, weighted=True)
+    ways = CandidateModels(private, choose_sampler, simulated, private.n)
+    box, budget = ways._box_of_a_clip, DrawBudget(*BUDGET.values(), draws)
+    discrete = not private.base.observed_RVs[0].type.dtype.startswith("float")
+    top = 0.0 if discrete else simulated.values[np.isfinite(simulated.values)].max()
+    of_betas = {}
     for beta in BETAS:
-        start = time.process_time()
-        plan = pmp.calibrate(pmp.beta_divergence(private, beta), clip=False, **words)
-        scored.append((plan, time.process_time() - start))
-    best = max(scored, key=lambda pair: pair[0].chosen.information)
-    return found | {f"beta {best[0].private.score.beta:g}": best}
-
-
-def lines(name: str) -> list[str]:
-    """The table of one model."""
-    planned = plans(name)
-    whole = declared(name, 1)
-    models = {"without privacy": whole} | {k: plan.private for k, (plan, _) in planned.items()}
-    densities = {way: density_of(private) for way, private in models.items()}
-    errors: dict[tuple[str, str], list] = {}
-    for study in range(STUDIES):
-        clean = records_of(declared(name, 100 + study))
-        kinds = {"clean": clean, "outliers": with_outliers(name, clean, study)}
-        exact = moments(whole, densities["without privacy"], clean, study, EXACT_STEPS)
-        for way, private in models.items():
-            for kind, records in kinds.items():
-                found = moments(private, densities[way], records, 1000 + study, STEPS)
-                error = np.mean(((found[0] - exact[0]) / exact[1]) ** 2)
-                width = np.mean(np.log(found[1] / exact[1]))
-                errors.setdefault((way, kind), []).append((error, width))
-    table = []
-    for way in models:
-        nats, seconds = "", ""
-        if way in planned:
-            plan, spent = planned[way]
-            nats, seconds = f"{plan.chosen.information:.2f}", f"{spent:.0f}"
-        cells = []
-        for kind in ("clean", "outliers"):
-            error, width = np.mean(errors[way, kind], axis=0)
-            cells.append(f"{np.sqrt(error):6.2f} {np.exp(width):6.2f}")
-        table.append(f"{name:24s} {way:16s} {nats:>6s} {' '.join(cells)} {seconds:>4s}")
-    return table
+        power = min(1.0, budget.range * beta / (2.0 * np.exp(beta * top)))
+        of_betas[beta] = replace(simulated, beta=beta).gain(box, power)
+    return ways.promise_of_clip(budget), of_betas
 
 
 def weighed() -> None:
-    """What a clip and the beta-divergence promise, nats, as calibrate would weigh them unsearched.
-
-    The range of a score is taken to be twice M^beta / beta, M the largest density simulated.
-    """
+    """What a clip and the best beta promise for one draw and for ten."""
     left = {"radon by county", "ar 1 of persons", "absolute loss", "weibull with censoring",
             "ordinal answers", "correlated pairs"}  # fmt: skip
     for name in [name for name in MODELS if name not in left]:
-        private = declared(name, 1)
-        simulated = simulated_information(private, private.n, weighted=True)
-        ways = CandidateModels(private, choose_sampler, simulated, private.n)
-        box, found = ways._box_of_a_clip, []
-        discrete = not private.base.observed_RVs[0].type.dtype.startswith("float")
-        top = 0.0 if discrete else simulated.values[np.isfinite(simulated.values)].max()
+        private, found = declared(name, 1), []
         for draws in (1, DRAWS):
-            budget = DrawBudget(*BUDGET.values(), draws)
-            found.append(ways.promise_of_clip(budget))
-            gains = []
-            for beta in (0.03, 0.06, 0.12, *BETAS, 1.0, 2.0):
-                power = min(1.0, budget.range * beta / (2.0 * np.exp(beta * top)))
-                gains.append(replace(simulated, beta=beta).gain(box, power))
-            found.append(max(gains))
+            of_clip, of_betas = promises(private, draws)
+            found += [of_clip, max(of_betas.values())]
         print(f"{name:24s} " + " ".join(f"{nats:7.2f}" for nats in found), flush=True)
+
+
+def plans(name: str) -> dict[str, tuple[Any, float]]:
+    """The plan of each way, and the CPU seconds it took."""
+    private, found = declared(name, 1), {}
+    of_betas = promises(private, DRAWS)[1]
+    beta = max(of_betas, key=lambda each: of_betas[each])
+    scored = pmp.beta_divergence(private, beta)
+    for way, model, clip in (("clipped", private, True), (f"beta {beta:g}", scored, False)):
+        start = time.process_time()
+        plan = pmp.calibrate(model, clip=clip, draws=DRAWS, **BUDGET)
+        found[way] = plan, time.process_time() - start
+    return found
+
+
+def studies(name: str, kept: Path) -> None:
+    """Append a line for each study, way and kind of records: squared error, and log width."""
+    done = kept.read_text().splitlines() if kept.exists() else []
+    left = range(sum(line.startswith("study") for line in done) // 6, STUDIES)
+    if not left:
+        return
+    planned, whole = plans(name), declared(name, 1)
+    with kept.open("a") as lines:
+        for way, (plan, seconds) in planned.items():
+            lines.write(f"plan | {way} | {plan.chosen.information} | {seconds}\n")
+        models = {"without privacy": whole} | {k: plan.private for k, (plan, _) in planned.items()}
+        densities = {way: density_of(private) for way, private in models.items()}
+        for study in left:
+            clean, found = records_of(declared(name, 100 + study)), []
+            kinds = {"clean": clean, "outliers": with_outliers(name, clean, study)}
+            exact = moments(whole, densities["without privacy"], clean, study, EXACT_STEPS)
+            for (way, private), (kind, records) in product(models.items(), kinds.items()):
+                there = moments(private, densities[way], records, 1000 + study, STEPS)
+                error = np.mean(((there[0] - exact[0]) / exact[1]) ** 2)
+                width = np.mean(np.log(there[1] / exact[1]))
+                found.append(f"study {study} | {way} | {kind} | {error} | {width}\n")
+            lines.write("".join(found))
+            lines.flush()
+
+
+def table(name: str, kept: Path) -> None:
+    """Print what the lines of a model say."""
+    lines = [line.split(" | ") for line in kept.read_text().splitlines()]
+    planned = {way: row for kind, way, *row in lines if kind == "plan"}
+    rows = [row for row in lines if row[0] != "plan"]
+    for way in dict.fromkeys(row[1] for row in rows):
+        cells = []
+        for kind in ("clean", "outliers"):
+            own = np.array([row[3:] for row in rows if row[1:3] == [way, kind]], float)
+            cells.append(f"{np.sqrt(own[:, 0].mean()):6.2f} {np.exp(own[:, 1].mean()):6.2f}")
+        nats, seconds = (float(x) for x in planned.get(way, (np.nan, np.nan)))
+        print(f"{name:24s} {way:16s} {nats:5.2f} {' '.join(cells)} {seconds:5.0f} ({len(own)})")
 
 
 def main(names: list[str]) -> None:
@@ -213,9 +226,8 @@ def main(names: list[str]) -> None:
         return
     for name in names or FAR:
         kept = Path(f"beta_divergence_{name.replace(' ', '_')}.txt")
-        if not kept.exists():
-            kept.write_text("\n".join(lines(name)) + "\n")
-        print(kept.read_text(), end="", flush=True)
+        studies(name, kept)
+        table(name, kept)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 `certify` proves the range R (T1) and, where the posterior is log-concave or conjugate, a
 Gaussian bound (T7, T22) or an exact dominating pair (T13). `restrict` (trim, temper) and
-`clip` change a model so that such a bound is finite. Nothing in this package reads data.
+`clip` and `beta_divergence` change a model so that such a bound is finite. Nothing in this package
+reads data.
 """
 
 from pymc_private.certificates.lipschitz.tail import LipschitzTail, lipschitz_tail

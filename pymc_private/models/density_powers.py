@@ -40,7 +40,7 @@ MOST_COUNTS = 2000
 """Most whole numbers of a domain that are summed over."""
 
 
-def power_integral(rv: Variable, source: Source, beta: float, n: int) -> Variable:
+def power_integral(rv: Variable, source: Source, beta: float, n: int | None) -> Variable:
     """I for each entry of an outcome; it broadcasts against the outcome.
 
     Parameters
@@ -50,8 +50,9 @@ def power_integral(rv: Variable, source: Source, beta: float, n: int) -> Variabl
     source : Source
         The private variable that holds it; its domain is what is summed over without a closed form.
     beta : float
-    n : int
-        Number of records: no rule has as many nodes, so that no axis is taken for theirs.
+    n : int or None
+        Number of records: no rule has as many nodes, so that no axis is taken for theirs. None
+        where it is protected, and nothing may depend on it.
 
     Returns
     -------
@@ -167,7 +168,7 @@ def _of_mv_normal(rv: Variable, beta: float) -> Variable:
     return beta * pm.logp(rv, center) - 0.5 * size * math.log1p(beta)
 
 
-def _over_domain(rv: Variable, source: Source, beta: float, n: int) -> Variable:
+def _over_domain(rv: Variable, source: Source, beta: float, n: int | None) -> Variable:
     """A sum over the whole numbers of the domain, or a Gauss-Legendre rule on it."""
     box = source.domain.bounds(source.row_shape)
     low, high = float(np.min(box.lower)), float(np.max(box.upper))
@@ -180,7 +181,7 @@ def _over_domain(rv: Variable, source: Source, beta: float, n: int) -> Variable:
     return terms.sum(axis=0)
 
 
-def _counts(rv: Variable, low: float, high: float, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _counts(rv: Variable, low: float, high: float, n: int | None) -> tuple[np.ndarray, np.ndarray]:
     """All whole numbers of a domain, and weights of one."""
     nodes = np.arange(math.ceil(low), math.floor(high) + 1.0)
     if len(nodes) > MOST_COUNTS:
@@ -195,7 +196,7 @@ def _counts(rv: Variable, low: float, high: float, n: int) -> tuple[np.ndarray, 
     return nodes, np.ones(len(nodes))
 
 
-def _legendre(low: float, high: float, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _legendre(low: float, high: float, n: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of a Gauss-Legendre rule on an interval."""
     nodes, weights = np.polynomial.legendre.leggauss(POINTS + (n == POINTS))
     half = (high - low) / 2.0

@@ -56,9 +56,9 @@ def scored_model(private: PrivateModel, beta: float) -> PrivateModel:
     pairs = zip(private.sources, variables, strict=True)
     sources = tuple(replace(source, variable=variable) for source, variable in pairs)
     outcomes = [_outcome(old, name, sources) for name in private.graph.factors]
-    scores = {
-        o.rv: beta_score(o.rv, o.value, o.source, variables, beta, private.n) for o in outcomes
-    }
+    public = private.neighbors != ADD_REMOVE
+    n = private.n if public else None
+    scores = {o.rv: beta_score(o.rv, o.value, o.source, variables, beta, n) for o in outcomes}
     new = model_without(old, (), {o.rv: o.value for o in outcomes})
     for outcome in outcomes:
         rv, name = outcome.rv, f"{outcome.rv.name}_beta"
@@ -66,7 +66,6 @@ def scored_model(private: PrivateModel, beta: float) -> PrivateModel:
         with new:
             pm.Potential(name, scores[rv], dims=dims and dims[: scores[rv].type.ndim])
         add_generator(new, Generator(name, {outcome.source.name: rv}, ()))
-    public = private.neighbors != ADD_REMOVE
     graph = build_record_graph(new, sources, private.n, "public", public)
     made = replace(private, base=new, sources=sources, graph=graph, score=Score(beta, private))
     if not public:
@@ -80,13 +79,14 @@ def beta_score(
     source: Source,
     covariates: Sequence[Variable],
     beta: float,
-    n: int,
+    n: int | None,
 ) -> Variable:
     """The score of each outcome, of the shape of the outcomes' log-density.
 
     A probability f is at most one, and f^(1 + beta) <= I <= 1, so that scores of discrete outcomes
     lie between -1 / beta and 0. Minima and clips say so to intervals, and change no value. Where I
-    reads no `covariates` it is left outside of the clip, since it cancels between records.
+    reads no `covariates` it is left outside of the clip, since it cancels between two records of
+    one row. The number of records `n` is None where it is protected.
     """
     heights = derive_logps(lambda: pm.logp(rv, value))
     integral = derive_logps(lambda: power_integral(rv, source, beta, n))
@@ -94,7 +94,7 @@ def beta_score(
         return pt.expm1(beta * heights) / beta - (integral - 1.0) / (1.0 + beta)
     powers = pt.expm1(beta * pt.minimum(heights, 0.0)) / beta
     score = powers - (pt.minimum(integral, 1.0) - 1.0) / (1.0 + beta)
-    cancels = set(covariates).isdisjoint(ancestors([integral]))
+    cancels = n is not None and set(covariates).isdisjoint(ancestors([integral]))
     return score if cancels else pt.clip(score, -1.0 / beta, 0.0)
 
 

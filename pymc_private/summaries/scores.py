@@ -189,8 +189,11 @@ class ScoreMechanism:
     # ---- before the data are read ----------------------------------------------------------------
     @cached_property
     def information(self) -> float:
-        """Expected information gain (nats) about all parameters, averaged over the prior."""
-        return float(np.mean([nats for nats, _ in self._expectations]))
+        """Expected information gain (nats) about all parameters, averaged over the prior.
+
+        A summary whose curvature noise spoils is charged, and tells nothing.
+        """
+        return float(np.mean([nats * usable for nats, usable in self._expectations]))
 
     @property
     def usable(self) -> float:

@@ -16,6 +16,7 @@ from pymc_private.summaries.model_scores import score_mechanism
 from pymc_private.summaries.noise import SimulatedNoise
 from pymc_private.summaries.noise_aware_model import noise_aware_model
 from pymc_private.summaries.record_density import RecordDensity
+from pymc_private.summaries.scores import ScoreMechanism
 from pymc_private.summaries.structure import structure_of
 
 GROUPS, RECORDS, MU = 4, 600, 1.0
@@ -192,6 +193,13 @@ def test_a_plan_says_that_hierarchies_are_little_tried():
     plan = pmp.calibrate(hierarchy(), epsilon=8, delta=1e-6, release="summary", method="scores")
     assert any("a hierarchy" in caution.text for caution in plan.cautions)
     assert "five of eight" in plan.summary()
+
+
+def test_summaries_that_noise_spoils_tell_nothing():
+    mechanism = object.__new__(ScoreMechanism)
+    mechanism.__dict__["_expectations"] = [(4.0, 0.5), (3.0, 1.0), (5.0, 0.0)]
+    assert mechanism.information == pytest.approx(5.0 / 3.0)
+    assert mechanism.usable == 0.5
 
 
 def test_usable_shares_are_those_of_noisy_curvatures():

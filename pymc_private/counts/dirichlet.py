@@ -13,7 +13,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from pymc_private.counts.denoise.posterior import NoisyTable, TablePosterior, noisy_posterior
+from pymc_private.counts.denoise.families import TablePosterior
+from pymc_private.counts.denoise.posterior import NoisyTable, noisy_posterior
 from pymc_private.counts.noise_plan import (
     FREE_DRAWS,
     CountDesign,

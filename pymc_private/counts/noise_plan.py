@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.counts.denoise.cell_grid import MIN_SD, cell_distributions
+from pymc_private.counts.denoise.cell_distributions import CountNoise, cell_distributions
+from pymc_private.counts.denoise.posterior import MIN_SD
 from pymc_private.counts.denoise.saddlepoint import match_total
 from pymc_private.counts.tables import CountFamily, max_families_affected
 from pymc_private.errors import DomainError, Unsupported
@@ -205,7 +206,7 @@ def _expected_noisy_kl(
     generator = np.random.default_rng(7)
     draw = generator.laplace if distribution == DISCRETE_LAPLACE else generator.normal
     noisy = np.round(rows + draw(0.0, scale, rows.shape)).astype(np.int64)
-    cells = cell_distributions(noisy, distribution, scale, 0.5, minimum)
+    cells = cell_distributions(noisy, CountNoise(distribution, scale, minimum), 0.5)
     sums = rows.sum(axis=1)
     sd = max(MIN_SD, scale * math.sqrt(2.0 if distribution == DISCRETE_LAPLACE else 1.0))
     tilt = match_total(cells, sums, np.full(len(rows), sd**2), None)

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_private.counts.denoise.posterior import NoisyTable, TablePosterior, noisy_posterior
+from pymc_private.counts.denoise.families import TablePosterior
+from pymc_private.counts.denoise.posterior import NoisyTable, noisy_posterior
 from pymc_private.counts.denoise.shrinkage import MixedPosterior
 from pymc_private.counts.noise_plan import CountPlan
 from pymc_private.counts.tables import (

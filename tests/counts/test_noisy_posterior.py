@@ -9,9 +9,7 @@ import pytest
 from scipy import special
 
 from pymc_private.counts import tables as count_tables
-from pymc_private.counts.denoise.cell_grid import cell_distributions
 from pymc_private.counts.denoise.posterior import NoisyTable, noisy_posterior
-from pymc_private.counts.denoise.saddlepoint import match_row_sums
 from pymc_private.errors import DomainError
 from tests.statistics import proportion
 
@@ -57,22 +55,6 @@ def test_draws_follow_the_posterior_over_all_tables(noisy, law, scale, total, a)
     mean = chance @ tables
     assert np.abs(found.counts() - mean).max() < 0.06 * total
     assert found.counts().sum() == pytest.approx(total, rel=1e-6)
-
-
-def test_a_coarse_grid_tells_the_same():
-    """Bins instead of counts: scale 40 on a grid of 10, against the grid of 1."""
-    noisy = np.array([[150, 60, -20, 500]])
-    coarse = cell_distributions(noisy, "discrete_gaussian", 40.0, 0.3)
-    assert coarse.step == 10
-    n = np.arange(0, 1200)
-    for i in range(4):
-        logs = (
-            special.gammaln(n + 0.3) - special.gammaln(n + 1) - 0.5 * ((n - noisy[0, i]) / 40) ** 2
-        )
-        exact = special.softmax(logs) @ n
-        assert coarse.moments(np.zeros(1))[0][0, i] == pytest.approx(exact, abs=0.2)
-    tilt = match_row_sums(coarse, 690.0)
-    assert coarse.moments(tilt)[0].sum() == pytest.approx(690.0, rel=1e-6)
 
 
 def simulated(seed, scale, features=8, values=6, classes=2, n=3000):
@@ -153,24 +135,6 @@ def test_noise_is_whole_and_of_its_scale():
     for bad in (np.array([0.5]), np.array([np.nan]), np.array([2.0**60])):
         with pytest.raises(DomainError):
             count_tables.add_noise({"a": zeros, "b": bad}, "laplace", 1.0)
-
-
-@pytest.mark.parametrize("tilt", [0.0, 0.02, -0.02, 0.7, -3.0, -60.0])
-@pytest.mark.parametrize("prior", [0.3, 90.0])
-def test_moments_are_those_of_the_tilted_laws(tilt, prior):
-    """Where a product of weights and factors serves, and where logarithms must."""
-    laws = cell_distributions(
-        np.array([[-40, 0, 300], [7, 90, 5000]]), "discrete_gaussian", 30.0, prior
-    )
-    tilts = np.array([tilt, 0.5 * tilt])
-    means, variances, logs = laws.moments(tilts)
-    chance = laws.probabilities(tilts)
-    mean = (chance * laws.midpoints).sum(axis=-1)
-    assert means == pytest.approx(mean, rel=1e-9)
-    spread = (chance * (laws.midpoints - mean[..., None]) ** 2).sum(axis=-1)
-    assert variances == pytest.approx(spread, rel=1e-5, abs=1e-3)
-    whole = special.logsumexp(laws.log_weights + tilts[:, None, None] * laws.midpoints, axis=-1)
-    assert logs == pytest.approx(whole, rel=1e-12, abs=1e-9)
 
 
 def class_sizes(law, scale, alone, runs=60):

@@ -8,20 +8,15 @@ import numpy as np
 import pytest
 from scipy import special
 
-from pymc_private.counts.denoise.cell_grid import (
-    CountNoise,
-    ObservedCounts,
-    cell_distributions,
-    noise_distributions,
-)
-from pymc_private.counts.denoise.posterior import (
-    NoisyTable,
-    TablePosterior,
+from pymc_private.counts.denoise.cell_distributions import CountNoise
+from pymc_private.counts.denoise.families import NoisyRows, table_posterior
+from pymc_private.counts.denoise.posterior import NoisyTable, noisy_posterior
+from pymc_private.counts.denoise.shrinkage import (
+    SHARES,
     james_stein,
-    noisy_posterior,
+    share_weights,
+    shrinkage_posterior,
 )
-from pymc_private.counts.denoise.saddlepoint import match_row_sums, match_total
-from pymc_private.counts.denoise.shrinkage import SHARES, share_weights, shrinkage_posterior
 
 N, SCALE = 3000, 60.0
 
@@ -72,10 +67,9 @@ def test_the_posterior_is_that_of_rows_around_a_common_row():
     noisy, common, scale = np.array([[4, -1, 3], [1, 6, 2]]), np.array([0.5, 0.3, 0.2]), 2.0
     sums, a = np.array([7, 6]), np.array([[3.0, 1.8, 1.2], [1.0, 0.6, 0.4]])
     assert a / a.sum(axis=1, keepdims=True) == pytest.approx(np.tile(common, (2, 1)))
-    laws = cell_distributions(noisy, "discrete_gaussian", scale, a)
-    tilt = match_total(laws, sums.astype(float), np.full(2, 1e-6), None)
-    known = (sums.astype(float), np.zeros(2))
-    found = TablePosterior((2, 3), laws, tilt, *known, a).draw(20_000, np.random.default_rng(1))
+    known = sums.astype(float), np.full(2, 1e-6)
+    rows = NoisyRows((2, 3), noisy, CountNoise("discrete_gaussian", scale, 0.0), known)
+    found = table_posterior(rows, a, None).draw(20_000, np.random.default_rng(1))
     for j in range(2):
         cells3 = [c for c in itertools.product(range(sums[j] + 1), repeat=3) if sum(c) == sums[j]]
         logs = [
@@ -119,17 +113,6 @@ def test_families_with_the_same_rows_keep_one_share():
     kept = {name: table.share_kept for name, table in james_stein(found, tables, SCALE).items()}
     assert len({kept[f"x{i}"] for i in range(4)}) == 1
     assert kept["other"] != kept["x0"]
-
-
-@pytest.mark.parametrize(("law", "scale"), [("laplace", 7.0), ("discrete_gaussian", 40.0)])
-def test_cells_of_one_noisy_count_share_one_law(law, scale):
-    noisy = np.array([[3, 90, 3, -8], [90, 3, 250, -8]])
-    few = noise_distributions(ObservedCounts.distinct(noisy, CountNoise(law, scale, 0.0), 400.0))
-    every = cell_distributions(noisy.reshape(1, -1), law, scale, 0.4, 0.0, 400.0)
-    assert few.low.shape == (1, 4)
-    assert few.multiplicity.sum() == noisy.size
-    expected = match_row_sums(every, 400.0)
-    assert match_row_sums(few.with_prior(0.4), 400.0) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.audit

@@ -6,21 +6,10 @@ import numpy as np
 import pytest
 from scipy import fft, special
 
-from pymc_private.counts.denoise import (
-    posterior as family_posterior,
-)
-from pymc_private.counts.denoise import (
-    sum_distributions,
-)
-from pymc_private.counts.denoise.cell_grid import CountNoise
-from pymc_private.counts.denoise.posterior import (
-    NoisyRows,
-    NoisyTable,
-    TablePosterior,
-    family_posteriors,
-    noisy_posterior,
-    posteriors_given_priors,
-)
+from pymc_private.counts.denoise import families, sum_distributions
+from pymc_private.counts.denoise.cell_distributions import CountNoise
+from pymc_private.counts.denoise.families import NoisyRows, TablePosterior, table_posterior
+from pymc_private.counts.denoise.posterior import NoisyTable, family_posterior, noisy_posterior
 
 MOST = 900
 CENTER, SD, SCALE = 55.0, 20.0, 30.0
@@ -36,8 +25,7 @@ ROWS = {
 def posterior(noisy: list[int], prior: list[float], law: str, sd: float = SD) -> TablePosterior:
     told = (np.array([CENTER]), np.array([sd**2]))
     rows = NoisyRows((1, len(noisy)), np.array([noisy]), CountNoise(law, SCALE, 0.0), told)
-    (found,) = posteriors_given_priors([rows], [np.array([prior])], None)
-    return found
+    return table_posterior(rows, np.array([prior]), None)
 
 
 def exact(found: TablePosterior, law: str, known: bool = True, sd: float = SD) -> np.ndarray:
@@ -45,7 +33,7 @@ def exact(found: TablePosterior, law: str, known: bool = True, sd: float = SD) -
 
     With `known` False, the product of the cells' priors weighs the sum as well.
     """
-    noisy, prior, tilt = found.cells.noisy[0], found.cells.prior[0], float(found.tilt[0])
+    noisy, prior, tilt = found.rows.noisy[0], np.asarray(found.prior)[0], float(found.tilt[0])
     n, cells = np.arange(MOST), len(noisy)
     away = (n - noisy[:, None]) / SCALE
     logs = special.gammaln(n + prior[:, None]) - special.gammaln(n + 1.0) + tilt * n
@@ -116,7 +104,7 @@ def test_draws_add_up_to_a_public_total(a, law):
     for _ in range(4):
         noisy = rng.multinomial(total, rng.dirichlet(np.full(d, a))) + rng.normal(0.0, scale, d)
         rows = NoisyRows((d,), np.round(noisy).astype(int)[None], CountNoise(law, scale, 0.0), none)
-        (found,) = family_posteriors([rows], float(total), (a,))
+        found = family_posterior(rows, float(total), (a,))
         sums = (found.draw(300, rng) - a).sum(axis=1)
         off.append(sums.mean() - total)
         spread.append(sums.std())
@@ -124,41 +112,42 @@ def test_draws_add_up_to_a_public_total(a, law):
     assert np.mean(spread) < 0.01 * total
 
 
-def test_rows_are_drawn_a_few_at_a_time(monkeypatch):
-    """Which rows go together changes nothing: each has its own law and its own told sum."""
-    noisy = np.array([[30, -14, 60, 12], [250, 90, 4, 61], [3, 3, 80, 9]])
-    told = (np.array([55.0, 420.0, 90.0]), np.array([20.0, 8.0, 9.0]) ** 2)
-    rows = NoisyRows((3, 4), noisy, CountNoise("discrete_gaussian", SCALE, 0.0), told)
-    (found,) = posteriors_given_priors([rows], [np.full((3, 4), 0.5)], None)
-    together = found.draw(4000, np.random.default_rng(6)).mean(axis=0)
-    monkeypatch.setattr(family_posterior, "MAX_NUMBERS_AT_ONCE", 1)
-    one_by_one = found.draw(4000, np.random.default_rng(7)).mean(axis=0)
-    assert one_by_one == pytest.approx(together, abs=2.5)
-    assert one_by_one.sum(axis=1) == pytest.approx([57, 422, 90], abs=8.0)
-
-
 def test_bins_are_as_fine_as_partial_sums_allow(monkeypatch):
     found = posterior(*ROWS["level"], "discrete_gaussian")
     steps = []
-    keep = family_posterior.draw_given_sums
+    keep = sum_distributions.Lattice.draw_within_bins
 
-    def draw(laws, *rest):
-        steps.append(int(laws.step[0]))
-        return keep(laws, *rest)
+    def draw(lattice, *rest):
+        steps.append(lattice.step)
+        return keep(lattice, *rest)
 
-    monkeypatch.setattr(family_posterior, "draw_given_sums", draw)
-    for most in (2**24, 1200, 100):
+    monkeypatch.setattr(sum_distributions.Lattice, "draw_within_bins", draw)
+    for most in (2**24, 2000, 100):
         monkeypatch.setattr(sum_distributions, "MAX_PARTIAL_SUMS", most)
         drawn = found.draw(500, np.random.default_rng(1))[:, 0] - found.prior[0]
         assert drawn.sum(axis=1).mean() == pytest.approx(58.0, abs=15.0)
-    assert steps == [1, 3, 7]
+    assert steps == [1, 2, 4]
+
+
+@pytest.mark.thin(2)
+@pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
+def test_draws_of_sums_smaller_than_bins_add_up(law):
+    """Twenty rows of two records each, under noise of a thousand."""
+    rng, scale, known = np.random.default_rng(0), 1060.0, 106.0
+    n = rng.multinomial(40, rng.dirichlet(np.full(60, 0.5))).reshape(20, 3)
+    noisy = np.round(n + rng.normal(0.0, scale, n.shape)).astype(int)
+    told = n.sum(axis=1) + rng.normal(0.0, known, 20), np.full(20, known**2)
+    rows = NoisyRows((20, 3), noisy, CountNoise(law, scale, 0.0), told)
+    found = table_posterior(rows, np.tile(0.01 * rng.dirichlet(np.full(3, 2.0)), (20, 1)), 40.0)
+    total = (found.draw(1000, np.random.default_rng(1)) - found.prior).sum(axis=(1, 2))
+    assert total.mean() == pytest.approx(40.0, abs=4.0 * total.std() / np.sqrt(1000))
 
 
 def test_tilts_at_their_ends_leave_draws_as_they_are():
     """Sparse cells under Laplace noise, of a sum that nothing tells: their tilt ends at 0.7."""
     sparse = [20, -9, 4, -30], [0.02] * 4
     found = posterior(*sparse, "laplace", np.inf)
-    assert found.tilt[0] > 0.99 * found.cells.max_tilt[0]
+    assert found.tilt[0] > 0.99 * 0.7 / SCALE
     expected = exact(found, "laplace", sd=np.inf).sum()
     drawn = (found.draw(4000, np.random.default_rng(3))[:, 0] - found.prior[0]).sum(axis=1)
     assert drawn.mean() == pytest.approx(expected, rel=0.1)
@@ -184,20 +173,17 @@ def several(seed: int, law: str) -> tuple[TablePosterior, float]:
     n = np.stack([rng.multinomial(k, rng.dirichlet(p)) for k, p in zip(sizes, a, strict=True)])
     noisy = np.round(n + rng.normal(0.0, scale, n.shape)).astype(int)
     told = sizes + rng.normal(0.0, scale, 4), np.full(4, scale**2)
-    (found,) = posteriors_given_priors(
-        [NoisyRows((4, 6), noisy, CountNoise(law, scale, 0.0), told)], [a], 300.0
-    )
-    return found, 300.0
+    rows = NoisyRows((4, 6), noisy, CountNoise(law, scale, 0.0), told)
+    return table_posterior(rows, a, 300.0), 300.0
 
 
 def sums_given_total(found: TablePosterior, law: str, total: int) -> np.ndarray:
     """Posterior means of the rows' sums, by convolution count by count."""
     n, rows = np.arange(total + 1), []
-    for noisy, a, scale, tilt, center, variance in zip(
-        found.cells.noisy, found.cells.prior, found.cells.scale, found.tilt, found.center,
-        found.variance, strict=True,
-    ):  # fmt: skip
-        away = (n - noisy[:, None]) / scale
+    for noisy, a, tilt, center, variance in zip(
+        found.rows.noisy, found.prior, found.tilt, *found.rows.margins, strict=True
+    ):
+        away = (n - noisy[:, None]) / found.rows.noise.scale
         logs = special.gammaln(n + a[:, None]) - special.gammaln(n + 1.0) + tilt * n
         logs = logs - (np.abs(away) if law == "laplace" else 0.5 * away**2)
         sums = np.ones(1)
@@ -229,7 +215,7 @@ def test_draws_of_several_told_rows_add_up_to_a_public_total(seed, law, monkeypa
     expected = sums_given_total(found, law, 300)
     assert expected.sum() == pytest.approx(total)
     assert drawn.mean(axis=0) == pytest.approx(expected, abs=0.03 * total)
-    monkeypatch.setattr(family_posterior, "match_total_of_sums", lambda rows, total: 0.0)
+    monkeypatch.setattr(families, "match_total_of_sums", lambda rows, total: 0.0)
     (off, _) = several(seed, law)
     drawn = (off.draw(500, np.random.default_rng(5)) - off.prior).sum(axis=(1, 2))
     assert abs(drawn.mean() - total) > 0.03 * total
@@ -253,7 +239,7 @@ def test_sums_that_others_hardly_tell_vary_as_they_should(
     noisy = np.round(n + rng.normal(0.0, scale, cells)).astype(int)
     told = np.array([center]), np.array([spread**2])
     rows = NoisyRows((1, cells), noisy[None], CountNoise("discrete_gaussian", scale, 0.0), told)
-    (found,) = posteriors_given_priors([rows], [np.full((1, cells), a)], None)
+    found = table_posterior(rows, np.full((1, cells), a), None)
 
     tilt, most = float(found.tilt[0]), 11000
     counts = np.arange(1500)

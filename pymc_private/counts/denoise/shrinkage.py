@@ -14,20 +14,18 @@ freedom. All of it is post-processing of noisy counts and costs nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from pymc_private.counts.denoise.cell_grid import MIN_SD, CountNoise
+from pymc_private.counts.denoise.cell_distributions import CountNoise
+from pymc_private.counts.denoise.families import NoisyRows, TablePosterior, table_posterior
 from pymc_private.counts.denoise.posterior import (
-    NoisyRows,
+    MIN_SD,
     NoisyTable,
-    TablePosterior,
-    family_posteriors,
-    james_stein,
+    family_posterior,
     noisy_posterior,
-    posteriors_given_priors,
     row_sum_margins,
 )
 from pymc_private.privacy.noisy_counts import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE
@@ -111,16 +109,12 @@ def shrinkage_posterior(
     }
     if not several:
         return dict(unrelated)
-    families = _row_families(list(several.values()), sd, size)
+    families = [_row_family(rows, sd, size) for rows in several.values()]
     excess = EXCESS_KURTOSIS.get(distribution, 0.0)
     weights = share_weights(np.stack([f.log_likelihood(sd, excess) for f in families]))
-    posteriors = _share_posteriors(families, weights, total)
     mixed = {
-        name: MixedPosterior(
-            [unrelated[name], *parts],
-            np.append(UNRELATED_WEIGHT, (1.0 - UNRELATED_WEIGHT) * likely / likely.sum()),
-        )
-        for name, (parts, likely) in zip(several, posteriors, strict=True)
+        name: _mixture(unrelated[name], family, likely, total)
+        for name, family, likely in zip(several, families, weights, strict=True)
     }
     return {**unrelated, **mixed}
 
@@ -132,25 +126,13 @@ def _estimated_total(tables: Mapping[str, NoisyTable]) -> float:
     return max(float((sums / cells).sum() / (1.0 / cells).sum()), 1.0)
 
 
-def _row_families(several: Sequence[NoisyRows], sd: float, size: float) -> list[_RowFamily]:
-    """Families with their common row and the numbers of records of their rows."""
-    none = (np.zeros(1), np.full(1, np.inf))
-    sums = [
-        NoisyRows(
-            rows.shape[-1:], rows.noisy.sum(axis=0)[None],
-            CountNoise(
-                DISCRETE_GAUSSIAN, sd * len(rows.noisy) ** 0.5, rows.noise.minimum * len(rows.noisy)
-            ),
-            none,
-        )
-        for rows in several
-    ]  # fmt: skip
-    return [
-        _RowFamily(rows, common.mean(), _row_sizes(rows.noisy, *rows.margins, sd, size))
-        for rows, common in zip(
-            several, family_posteriors(sums, size, COMMON_ROW_PRIORS), strict=True
-        )
-    ]
+def _row_family(rows: NoisyRows, sd: float, size: float) -> _RowFamily:
+    """A family with its common row and the numbers of records of its rows."""
+    count, none = len(rows.noisy), (np.zeros(1), np.full(1, np.inf))
+    noise = CountNoise(DISCRETE_GAUSSIAN, sd * count**0.5, rows.noise.minimum * count)
+    sums = NoisyRows(rows.shape[-1:], rows.noisy.sum(axis=0)[None], noise, none)
+    common = family_posterior(sums, size, COMMON_ROW_PRIORS).mean()
+    return _RowFamily(rows, common, _row_sizes(rows.noisy, *rows.margins, sd, size))
 
 
 def _row_sizes(
@@ -218,19 +200,49 @@ def share_weights(logs: np.ndarray) -> np.ndarray:
     return np.asarray(each / each.sum(axis=1, keepdims=True))
 
 
-def _share_posteriors(
-    families: Sequence[_RowFamily], weights: np.ndarray, total: float | None
-) -> list[tuple[list[TablePosterior], np.ndarray]]:
-    """Posteriors of each family under its shares, and the weights of these; no unlikely ones."""
-    kept = weights >= np.minimum(MIN_WEIGHT, weights.max(axis=1, keepdims=True))
-    rows: list[NoisyRows] = []
-    priors: list[np.ndarray] = []
-    for family, shares in zip(families, kept, strict=True):
-        own = [family.prior(float(share)) for share in SHARES[shares]]
-        rows += [family.rows] * len(own)
-        priors += own
-    found = iter(posteriors_given_priors(rows, priors, total))
-    return [
-        ([next(found) for _ in range(shares.sum())], likely[shares])
-        for shares, likely in zip(kept, weights, strict=True)
-    ]
+def _mixture(
+    unrelated: TablePosterior, family: _RowFamily, weights: np.ndarray, total: float | None
+) -> MixedPosterior:
+    """The posterior with unrelated cells, and those under each share that is not unlikely."""
+    kept = weights >= min(MIN_WEIGHT, weights.max())
+    parts = [table_posterior(family.rows, family.prior(q), total) for q in SHARES[kept].tolist()]
+    likely = weights[kept] / weights[kept].sum()
+    return MixedPosterior(
+        [unrelated, *parts], np.append(UNRELATED_WEIGHT, (1.0 - UNRELATED_WEIGHT) * likely)
+    )
+
+
+# ---- shrinkage of rows towards independence -------------------------------------------------
+
+
+def james_stein(
+    posteriors: Mapping[str, TablePosterior], tables: Mapping[str, NoisyTable], sd: float
+) -> dict[str, TablePosterior]:
+    """Shrink the rows of families towards independence as far as noise explains their differences.
+
+    The prior of `noisy_posterior` takes all cells of a family as unrelated, so noise in one row
+    passes for a difference between rows, which is what a classifier goes by. The residuals of the
+    noisy counts from independence, n_row n_value / N, keep the share that positive-part James-Stein
+    leaves them: 1 - (rows - 1) (values - 1) sd^2 / their sum of squares, both sums over all
+    families whose rows are values of the same columns.
+    """
+    sums: dict[tuple[str, ...], np.ndarray] = {}
+    for name, posterior in posteriors.items():
+        found = np.array(_independence_residuals(posterior, tables[name]))
+        parents = tables[name].dims[:-1]
+        sums[parents] = sums.get(parents, np.zeros(2)) + found
+    kept = {
+        parents: max(0.0, 1.0 - free * sd**2 / square) if free and square > 0.0 else 1.0
+        for parents, (free, square) in sums.items()
+    }
+    return {k: replace(p, share_kept=kept[tables[k].dims[:-1]]) for k, p in posteriors.items()}
+
+
+def _independence_residuals(posterior: TablePosterior, table: NoisyTable) -> tuple[float, float]:
+    """Degrees of freedom of the residuals from independence, and their sum of squares."""
+    rows = table.rows.astype(float)
+    counts = posterior.counts().reshape(rows.shape)
+    total = max(float(counts.sum()), 1e-300)
+    independent = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
+    free = (rows.shape[0] - 1) * (rows.shape[1] - 1)
+    return float(free), float(((rows - independent) ** 2).sum()) if free else 0.0

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, singledispatch
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pymc as pm
@@ -63,6 +64,7 @@ DRAWABLE_TRANSFORMS = {*BOX_TRANSFORMS, *KEPT_TRANSFORMS, ORDERED}
 """Transforms set by a user with which a prior can be drawn from."""
 MISS_PROBABILITY = 0.01
 """Probability that the interval of a prior mass misses it."""
+_SEEDED: WeakKeyDictionary[pm.Model, dict[tuple, list]] = WeakKeyDictionary()
 Arrays = dict[str, np.ndarray]
 
 
@@ -134,14 +136,18 @@ def prior_draws(
 
 
 def _unordered_draws(private: DeclaredModel, count: int, seed: int | None) -> dict[str, np.ndarray]:
-    """Draws that ignore the transforms of the model."""
-    rvs = list(private.base.free_RVs)
-    drawn = pm.draw(rvs, draws=count, random_seed=seed, mode="FAST_COMPILE")
-    drawn = drawn if isinstance(drawn, list) else [drawn]
+    """Draws that ignore transforms; with the usual seed made once for all forms of a model."""
+    rvs = tuple(private.base.free_RVs)
+    public = [v.get_value() for v in ancestors(rvs) if hasattr(v, "get_value")]
+    held = tuple((a.shape, a.tobytes()) for a in public if isinstance(a, np.ndarray))
+    known = _SEEDED.setdefault(private.base, {}) if seed == PRIOR_SEED else {}
+    key = (rvs, held, count)
+    if key not in known:
+        known[key] = pm.draw(list(rvs), draws=count, random_seed=seed, mode="FAST_COMPILE")
     # One draw comes without its axis.
     return {
-        rv.name: np.asarray(values).reshape(count, *private.shapes[rv.name])
-        for rv, values in zip(rvs, drawn, strict=True)
+        rv.name: np.array(values).reshape(count, *private.shapes[rv.name])
+        for rv, values in zip(rvs, known[key], strict=True)
     }
 
 

@@ -45,6 +45,24 @@ def groups(container):
     return {name: container[name] for name in names if name in container}
 
 
+def test_forms_of_a_model_share_seeded_prior_draws_until_public_data_change(monkeypatch):
+    seeds, draw = [], pm.draw
+    monkeypatch.setattr(pm, "draw", lambda *a, **k: seeds.append(k["random_seed"]) or draw(*a, **k))
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, pm.Data("scale", 1.0))
+        pm.Normal("y", mu, 1.0, observed=np.zeros(N))
+    private = pmp.privatize(model, records={"y": 0}, domain={"y": (-1, 1)})
+    prior_draws(private)["mu"][:] = 0.0  # a copy
+    shared = prior_draws(pmp.temper(pmp.trim(private, box={"mu": (-1, 1)}), 0.5))["mu"]
+    assert len(seeds) == 1
+    assert np.std(shared) == pytest.approx(1.0, abs=0.1)
+    private.base["scale"].set_value(3.0)
+    np.testing.assert_allclose(prior_draws(private)["mu"], 3.0 * shared)
+    for _ in range(2):
+        prior_draws(private, seed=7)
+    assert len(seeds) == 4  # draws by another seed are not kept
+
+
 def test_draws_stay_in_the_region_and_carry_the_models_names():
     trimmed = pmp.trim(logistic(), box={"slope": (0, 1)})
     found = groups(trimmed.prior_predictive(40, records=7, random_seed=3))

@@ -191,7 +191,9 @@ def _terms_on_inputs(
 
 def _with_known_sizes(model: pm.Model, inputs: dict[str, Variable]) -> dict[str, Variable]:
     """Inputs whose types have the sizes that only dims hold; rules of composites need them."""
-    shapes = model.eval_rv_shapes()
+    shapes = {name: v.type.shape for name, v in inputs.items()}
+    if any(None in shape for shape in shapes.values()):  # to evaluate them takes a compilation
+        shapes = model.eval_rv_shapes()
     return {
         name: v.type.clone(shape=tuple(map(int, shapes[name])))(name=name)
         for name, v in inputs.items()

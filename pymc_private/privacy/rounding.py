@@ -191,7 +191,7 @@ def ball_upper(ball: arb) -> float:
         return SMALLEST_DOUBLE if man > 0 else 0.0
     if man and size > 1030:
         return math.inf if man > 0 else -sys.float_info.max
-    return float_up(Fraction(man) * Fraction(2) ** exp)
+    return float_up(Fraction(man << exp) if exp >= 0 else Fraction(man, 1 << -exp))
 
 
 def _narrow_ball(formula: Callable[[], arb], enough: int = DOUBLE_BITS) -> arb | None:

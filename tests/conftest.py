@@ -125,11 +125,18 @@ CHOICE = ("test_calibrate", "test_frontier", "test_verdict")
 
 @pytest.fixture(autouse=True, scope="module")
 def _few_records_and_one_mass(request):
-    """Draw from plans that tell next to nothing, as tests have few records; try one central box."""
+    """Draw from plans that tell next to nothing, as tests have few records.
+
+    One central box is tried, and a clip of a few ends, moved in great steps.
+    """
     with pytest.MonkeyPatch.context() as patch:
         if request.path.stem not in CHOICE:
             patch.setattr("pymc_private.posterior.sample._refuse_prior", lambda plan: None)
-            patch.setattr("pymc_private.posterior.candidates.PRIOR_MASSES", (0.95,))
+            candidates = "pymc_private.posterior.candidates"
+            patch.setattr(f"{candidates}.PRIOR_MASSES", (0.95,))
+            if request.path.stem != "test_clip_search":
+                patch.setattr(f"{candidates}.CLIP_SHARES", (0.0, 0.02, 0.1, 0.3, 0.6, 0.9, 1.0))
+                patch.setattr(f"{candidates}.LAST_STEP", 0.1)
         yield
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,11 @@ class Score:
         with pm.Model(coords={"i": range(n)}) as model:
             self.build(data)
         return privatize(model, records="i", domain=self.domain)
+
+    @property
+    def private(self) -> Any:
+        """The model on its usual records, made once a run: leave the data as they are."""
+        return _private_of(self.name)
 
     def clipped(self, point: dict, data: dict, ends: tuple[float, float]) -> np.ndarray:
         """clip(log p, a, b) by hand: NaN and -inf are a."""
@@ -186,3 +192,8 @@ SCORES = [
           lambda t, d: [-abs(d["y"] - t["mu"])]),
 ]  # fmt: skip
 BY_NAME = {score.name: score for score in SCORES}
+
+
+@cache
+def _private_of(name: str) -> Any:
+    return BY_NAME[name].privatize()

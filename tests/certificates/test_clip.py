@@ -51,7 +51,7 @@ def variation(table):
 def test_no_pair_of_records_escapes_the_range(name):
     score = BY_NAME[name]
     low, high = score.ends
-    found = pmp.certify(pmp.clip(score.privatize(), low, high))
+    found = pmp.certify(pmp.clip(score.private, low, high))
     assert found.range <= 2 * (high - low)
     assert variation(tables(score, score.ends)) <= found.range * (1 + 1e-12)
 
@@ -61,7 +61,7 @@ def test_no_pair_of_records_escapes_the_range(name):
 def test_the_record_is_the_clipped_log_likelihood(name):
     """Also where the log-likelihood is no number, -inf, or fails a condition for some records."""
     score, rng = BY_NAME[name], np.random.default_rng(4)
-    private, cut = pmp.clip(score.privatize(), *score.ends), [False, False]
+    private, cut = pmp.clip(score.private, *score.ends), [False, False]
     for _ in range(40):
         point, data = score.point(rng), score.data(rng, 30)
         expected = score.clipped(point, data, score.ends)
@@ -76,7 +76,7 @@ def test_the_record_is_the_clipped_log_likelihood(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_plain_model_is_the_prior_and_the_clipped_terms(name):
     score = BY_NAME[name]
-    private = score.privatize()
+    private = score.private
     prior = natural_logp(private.base, without=private.graph.factors)
     data = {s.name: s.values() for s in private.sources}
     for power in (1, 0.5):
@@ -93,7 +93,7 @@ def test_the_plain_model_is_the_prior_and_the_clipped_terms(name):
 def test_the_plain_model_compiles_as_pymc_compiles(name):
     """In the default mode of each stack, at a start and where log-likelihoods are -inf or NaN."""
     score = BY_NAME[name]
-    private = score.privatize()
+    private = score.private
     model = pmp.clip(private, *score.ends).model
     assert type(model) is pm.Model
     assert model.observed_RVs == []
@@ -113,7 +113,7 @@ def test_the_plain_model_compiles_as_pymc_compiles(name):
 
 
 def test_names_and_dims_are_kept_and_the_data_stay():
-    private = BY_NAME["two outcomes"].privatize()
+    private = BY_NAME["two outcomes"].private
     model = pmp.trim(pmp.clip(private, -3, 0), box={"mu": (-1, 1)}).model
     assert set(model.named_vars) == set(private.base.named_vars) | {"private_likelihood", "region"}
     assert {k: list(v) for k, v in model.named_vars_to_dims.items()} == {"y": ["i"], "z": ["i"]}
@@ -145,7 +145,7 @@ def test_a_range_of_half_the_size_is_caught(name, monkeypatch):
     monkeypatch.setattr(
         certify, "clipped_range", lambda private, readers: Fraction(high) - Fraction(low)
     )
-    found = pmp.certify(pmp.clip(score.privatize(), low, high))
+    found = pmp.certify(pmp.clip(score.private, low, high))
     assert variation(tables(score, score.ends)) > found.range
 
 
@@ -161,7 +161,7 @@ def test_the_range_is_that_of_the_clipped_record():
 def test_one_record_never_decides_about_another():
     """The condition of PyMC fails for one record: only that one counts as the lower end."""
     score = BY_NAME["identity link"]
-    private = pmp.clip(score.privatize(), -4, -0.5)
+    private = pmp.clip(score.private, -4, -0.5)
     data = {"x": np.linspace(-1, 1, 9), "y": np.full(9, 1)}
     values = library_score(private, {"a": 1.0, "b": 1.5}, data)
     assert values[0] == -4.0
@@ -191,7 +191,7 @@ def test_a_proved_range_that_is_smaller_counts():
 
 
 def test_the_bound_is_exact_and_the_power_scales_it():
-    clipped = pmp.clip(BY_NAME["poisson"].privatize(), -0.1, 0.2)
+    clipped = pmp.clip(BY_NAME["poisson"].private, -0.1, 0.2)
     exact = 2 * (Fraction(0.2) + Fraction(0.1))
     assert Fraction(pmp.certify(clipped).range) >= exact
     assert pmp.certify(clipped).range == pytest.approx(float(exact), rel=1e-15)
@@ -204,7 +204,7 @@ def test_the_bound_is_exact_and_the_power_scales_it():
 def test_the_range_without_a_clip_is_infinite():
     for name in NAMES:
         try:
-            certificate = pmp.certify(BY_NAME[name].privatize())
+            certificate = pmp.certify(BY_NAME[name].private)
         except pmp.errors.NotCertified:
             continue
         assert certificate.range == np.inf  # only the Gaussian bound or an exact pair applies
@@ -215,7 +215,7 @@ def test_the_range_without_a_clip_is_infinite():
 
 
 def test_clip_temper_and_trim_come_in_any_order():
-    private = BY_NAME["student"].privatize()
+    private = BY_NAME["student"].private
     box = {"mu": (-1, 1), "s": (0.5, 2)}
     one = pmp.temper(pmp.trim(pmp.clip(private, -4, -1), box=box), 0.5)
     other = pmp.clip(pmp.trim(pmp.temper(private, 0.5), box=box), -4, -1)
@@ -224,7 +224,7 @@ def test_clip_temper_and_trim_come_in_any_order():
 
 
 def test_two_clips_meet():
-    private = BY_NAME["poisson"].privatize()
+    private = BY_NAME["poisson"].private
     twice = pmp.clip(pmp.clip(private, -5, -0.5), -9, -1)
     assert twice.graph.clip == (-5.0, -1.0)
     assert model_fingerprint(twice) == model_fingerprint(pmp.clip(private, -5, -1))
@@ -238,7 +238,7 @@ def test_two_clips_meet():
     [("poisson", 0.0), ("identity link", 0.0)],
 )
 def test_discrete_data_need_a_floor_only(name, upper):
-    clipped = pmp.clip(BY_NAME[name].privatize(), -6)
+    clipped = pmp.clip(BY_NAME[name].private, -6)
     assert clipped.graph.clip == (-6.0, upper)
 
 
@@ -253,7 +253,7 @@ def test_a_potential_on_discrete_data_needs_an_upper_end():
 
 
 def test_intervals_may_prove_the_upper_end():
-    trimmed = pmp.trim(BY_NAME["student"].privatize(), box={"s": (0.5, 2), "mu": (-1, 1)})
+    trimmed = pmp.trim(BY_NAME["student"].private, box={"s": (0.5, 2), "mu": (-1, 1)})
     top = pmp.clip(trimmed, -6).graph.clip[1]
     score, rng = BY_NAME["student"], np.random.default_rng(8)
     for _ in range(100):
@@ -286,12 +286,12 @@ def test_intervals_may_prove_the_upper_end():
 )
 def test_ends_that_are_none_are_refused(ends):
     with pytest.raises(pmp.errors.DomainError, match=r"(?s)got.*allowed.*what to do"):
-        pmp.clip(BY_NAME["poisson"].privatize(), *ends)
+        pmp.clip(BY_NAME["poisson"].private, *ends)
 
 
 @pytest.mark.parametrize("name", ["student", "elementwise dark", "blockwise dark"])
 def test_an_upper_end_that_nothing_proves_is_asked_for(name):
-    private = BY_NAME[name].privatize()
+    private = BY_NAME[name].private
     with pytest.raises(pmp.errors.DomainError, match=r"(?s)give `upper`"):
         pmp.clip(private, -5)
 
@@ -316,7 +316,7 @@ def test_a_coupled_model_is_refused_as_ever():
 
 
 def test_the_certificate_names_theorem_and_choice():
-    found = pmp.certify(pmp.clip(BY_NAME["two outcomes"].privatize(), -3, 0.5))
+    found = pmp.certify(pmp.clip(BY_NAME["two outcomes"].private, -3, 0.5))
     text = repr(found)
     assert "T1-T3, T25" in text
     assert "[-3, 0.5]" in text
@@ -330,7 +330,7 @@ def test_the_certificate_names_theorem_and_choice():
 
 
 def test_the_clip_is_shown_and_in_the_fingerprint():
-    private = BY_NAME["poisson"].privatize()
+    private = BY_NAME["poisson"].private
     prints = {model_fingerprint(pmp.clip(private, -5, end)) for end in (-1.0, np.nextafter(-1, 0))}
     assert len(prints | {model_fingerprint(private)}) == 3
     assert "log-likelihood in [-5, -1]" in repr(pmp.clip(private, -5, -1))

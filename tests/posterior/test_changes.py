@@ -83,6 +83,7 @@ def boxed(private, **box):
     return pmp.trim(private, box=box)
 
 
+@cache
 def slopes():
     return of_data(X, logistic, pmp.Ball(1.0))
 

@@ -7,7 +7,8 @@ are written
     (mu + sigma z)_g + b x,
 
 so that the vector mu + sigma z, which reads no row, is a variable of the graph: scores can be about
-it (`read_parameters.Coefficients`). Values change by rounding only.
+it (`read_parameters.Coefficients`). Of crossed groups, alpha_g + beta_h, all but one array are
+written as differences from their first entries. Values change by rounding only.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class _Gathering:
         self.moving, self.rows = Dependence(parameters), Dependence(data)
         self.terms: dict[Variable, Terms] = {}
         self.order: dict[Variable, int] = {}
+        self.anchored: set[Variable] = set()
 
     def rule(self, node: Apply, inputs: list[Variable]) -> Variable | None:
         """A gathered sum or product in place of a node; None where nothing is gathered.
@@ -95,8 +97,9 @@ class _Gathering:
     def _gathered(self, kind: Any, inputs: list[Variable]) -> Terms | None:
         """The terms of a sum, or of a product with what reads no row, if they are gathered."""
         if isinstance(kind, ps.Add | ps.Sub):
-            found = self._sum(kind, inputs)
-            return found if len(found) < sum(len(self._terms(v)) for v in inputs) else None
+            found, changed = self._uncrossed(self._sum(kind, inputs))
+            fewer = len(found) < sum(len(self._terms(v)) for v in inputs)
+            return found if fewer or changed else None
         if isinstance(kind, ps.Mul | ps.TrueDiv):
             found = self._product(kind, inputs)
             scaled = any(v in self.moving and v not in self.rows for v in inputs)
@@ -138,6 +141,23 @@ class _Gathering:
             if index is not None and (row, None) in found:
                 found[row, index] = found[row, index] + found.pop((row, None))
         return found
+
+    def _uncrossed(self, terms: Terms) -> tuple[Terms, bool]:
+        """Arrays that are read beside another one, as differences from their first entries.
+
+        Of a_g + b_h records tell no constant that moves from a to b; b's first entry goes to a.
+        """
+        found, first, changed = dict(terms), dict[Any, Place](), False
+        for place, array in terms.items():
+            row, index = place
+            if index is None or first.setdefault(row, place) == place or array in self.anchored:
+                continue
+            anchored = pt.concatenate([[0.0], array[1:] - array[0]])
+            self.anchored.add(anchored)
+            found[place] = anchored
+            found[first[row]] = found[first[row]] + array[0]
+            changed = True
+        return found, changed
 
     def _product(self, kind: Any, inputs: list[Variable]) -> Terms:
         """A product of one term with what reads no row, and with what the row contributes."""

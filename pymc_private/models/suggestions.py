@@ -80,7 +80,7 @@ def _described(model: pm.Model, found: Sequence[ArrayCandidate]) -> list[str]:
 def _parameters_met(model: pm.Model, variable: Variable) -> list[str]:
     """Names of the parameters that an array meets first, by which it may be told from others."""
     parameters = {rv: str(rv.name) for rv in model.free_RVs}
-    moving, found = {variable}, dict.fromkeys(())
+    moving, found = {variable}, dict[str, None]()
     for node in io_toposort(model.free_RVs, factor_variables(model)):
         if moving.isdisjoint(node.inputs):
             continue

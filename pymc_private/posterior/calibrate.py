@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -37,6 +37,7 @@ from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import is_number
 from pymc_private.samplers.choose import AUTO, choose_sampler, sampler_candidates
+from pymc_private.samplers.method import Method
 from pymc_private.summaries.summary_plan import SummaryPlan
 
 SIMULATED_FROM_DOMAIN = "records simulated from the prior, covariates uniform on their domain"
@@ -162,17 +163,25 @@ def calibrate(
     )
     pick = partial(choose_sampler, sampler=sampler, strict=strict, pure=delta == 0)
     with stages(progressbar), without_tracebacks():
-        say_stage("simulating records")
-        simulated, basis = _simulate_information(private, n, reference)
-        if reference is not None:
-            private = replace(private, claims=(*private.claims, REFERENCE_CLAIM))
-        candidates = CandidateModels(private, pick, simulated, n)
-        rows, count = weigh_candidates(candidates, request)
-        clips = shares_of_clips(candidates, request, rows)
-        judged = Judgment(candidates.gain(private, 1.0), basis, clips)
-        plan = _make_plan(request, rows, judged, count)
+        plan = _plan_of_draws(request, pick, reference)
     _warn_of_clip(plan)
     return plan
+
+
+def _plan_of_draws(
+    request: CalibrationRequest, pick: Callable[[PrivateModel], Method], reference: Any
+) -> Plan:
+    """The plan of the best candidate, judged by simulated records."""
+    private, n = request.private, request.n
+    say_stage("simulating records")
+    simulated, basis = _simulate_information(private, n, reference)
+    if reference is not None:
+        private = replace(private, claims=(*private.claims, REFERENCE_CLAIM))
+    candidates = CandidateModels(private, pick, simulated, n)
+    rows, count = weigh_candidates(candidates, request)
+    clips = shares_of_clips(candidates, request, rows)
+    judged = Judgment(candidates.gain(private, 1.0), basis, clips)
+    return _make_plan(request, rows, judged, count)
 
 
 def _warn_of_clip(plan: Plan | SummaryPlan) -> None:

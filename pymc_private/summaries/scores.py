@@ -49,7 +49,6 @@ from pymc_private.summaries.pilot import (
     posterior_mode,
 )
 from pymc_private.summaries.pilot_distance import distance_from_pilots, pilot_cautions
-from pymc_private.summaries.pilot_distance import distance_from_pilots, pilot_cautions
 from pymc_private.summaries.protocol import (
     Caution,
     LogLikelihood,
@@ -349,18 +348,7 @@ class ScoreMechanism:
                 found += [weak_curvature(least), *self._pilot_cautions(released)]
         if distance > WARN_DISTANCE:
             found.append(_far_score(distance))
-        return found + pilot_cautions(self._distance_from_pilots(released))
-
-    def _distance_from_pilots(self, released: Mapping[str, np.ndarray]) -> float | None:
-        """As `distance_from_pilots`; None for hierarchies, whose pilots have other parameters."""
-        if self.read is not self.parameters or float(released["curvature_sd"]) == 0.0:
-            return None
-        likelihood = self.log_likelihood(released)
-        return distance_from_pilots(
-            lambda theta: likelihood(theta) + self.parameters.log_prior(theta),
-            self.start(released),
-            released["thetas"][-1],
-        )
+        return found
 
     def _pilot_cautions(self, released: Mapping[str, np.ndarray]) -> list[Caution]:
         """A posterior far from its pilots; not for hierarchies, whose pilots read other numbers."""

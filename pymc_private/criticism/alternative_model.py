@@ -16,6 +16,7 @@ import numpy as np
 from pymc_private.criticism.fitted_summary import FittedSummary
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.private_model import PrivateModel, privatize
+from pymc_private.summaries.read_parameters import all_parameters
 from pymc_private.summaries.record_density import NaturalDerivative, RecordDensity
 
 Rows = Mapping[str, np.ndarray]
@@ -133,7 +134,7 @@ def _additional_parameter(
     extended: RecordDensity, density: RecordDensity, at: Mapping[str, float]
 ) -> str:
     """The one parameter that the extended model has beside those of the fitted one."""
-    wider, own = extended.parameters.shapes, density.parameters.shapes
+    wider, own = (all_parameters(d.parameters).shapes for d in (extended, density))
     missing = [name for name in own if wider.get(name) != own[name]]
     added = [name for name in wider if name not in own]
     if missing or len(added) != 1 or wider[added[0]] != ():

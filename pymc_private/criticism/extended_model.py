@@ -27,6 +27,7 @@ from pymc_private.summaries.importance import WeightedDraws, importance_draws
 from pymc_private.summaries.pilot import model_at_point, score_mean
 from pymc_private.summaries.protocol import LogLikelihood
 from pymc_private.summaries.quadrature_model import QuadratureModel
+from pymc_private.summaries.read_parameters import all_parameters
 from pymc_private.summaries.score_likelihood import PooledLikelihood, RoundNoise
 from pymc_private.summaries.score_model import score_potential
 from pymc_private.summaries.scores import reference_of
@@ -351,7 +352,7 @@ def _place_of(direction: AlternativeDirection, theta: np.ndarray) -> np.ndarray:
     Incompatible
         A parameter has another transform there, or gamma has one.
     """
-    own, wider = direction.parameters, direction.density.parameters
+    own, wider = direction.parameters, all_parameters(direction.density.parameters)
     numbers = np.arange(wider.size)
     places = [numbers[wider.slices[name]] for name in own.names]
     place = np.concatenate([*places, numbers[wider.slices[direction.name]]])

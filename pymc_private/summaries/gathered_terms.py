@@ -7,7 +7,7 @@ are written
     (mu + sigma z)_g + b x,
 
 so that the vector mu + sigma z, which reads no row, is a variable of the graph: scores can be about
-it (`read_parameters.Coefficients`). Of crossed groups, alpha_g + beta_h, all but one array are
+it (`read_parameters.ReadCoefficients`). Of crossed groups, alpha_g + beta_h, all but one array are
 written as differences from their first entries. Values change by rounding only.
 """
 

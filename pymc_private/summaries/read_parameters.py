@@ -47,7 +47,7 @@ REST = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Coefficients:
+class ReadCoefficients:
     """The coordinates that records read, as functions of all parameters.
 
     Parameters
@@ -177,7 +177,7 @@ class Coefficients:
 
 def read_coefficients(
     record: SingleRecord, whole: ParameterVector
-) -> tuple[SingleRecord, ParameterVector | Coefficients]:
+) -> tuple[SingleRecord, ParameterVector | ReadCoefficients]:
     """What records read of the parameters, and the density of a record as a function of it.
 
     Parameters
@@ -206,7 +206,9 @@ def read_coefficients(
     inputs = {name: v.type(name=name) for name, v in fresh.items()}
     value = rebuild([value], {v: inputs[name] for name, v in fresh.items()})[0]
     read = {name: parameters.get(name, inputs.get(name)) for name in graphs}
-    return replace(record, value=value, parameters=read), Coefficients(whole, parameters, graphs)
+    return replace(record, value=value, parameters=read), ReadCoefficients(
+        whole, parameters, graphs
+    )
 
 
 def _fewest(
@@ -264,12 +266,12 @@ def _takes_all_reals(variable: Variable, real: Set[Variable], moving: Set[Variab
 
 def all_parameters(parameters: Any) -> Any:
     """The vector of all parameters, of which coefficients are functions."""
-    return parameters.whole if isinstance(parameters, Coefficients) else parameters
+    return parameters.whole if isinstance(parameters, ReadCoefficients) else parameters
 
 
 def of_read(parameters: Any, theta: np.ndarray) -> np.ndarray:
     """The coordinates that records read, of whole vectors (S, p)."""
-    return parameters.of(theta) if isinstance(parameters, Coefficients) else theta
+    return parameters.of(theta) if isinstance(parameters, ReadCoefficients) else theta
 
 
 def _shape(variable: Variable) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ from pymc_private.summaries.plain_record import (
     regroup,
 )
 from pymc_private.summaries.predictor_cut import predictor_variables
-from pymc_private.summaries.read_parameters import Coefficients, read_coefficients
+from pymc_private.summaries.read_parameters import ReadCoefficients, read_coefficients
 
 Rows = Mapping[str, np.ndarray]
 """Covariates and public entries of records by name, records along the first axis."""
@@ -67,7 +67,7 @@ class RecordDensity:
 
     Attributes
     ----------
-    parameters : ParameterVector or Coefficients
+    parameters : ParameterVector or ReadCoefficients
     outcome : Source
         The private variable that the likelihood generates.
     covariates : tuple of Source
@@ -93,7 +93,7 @@ class RecordDensity:
     def __init__(self, private: PrivateModel, of_coefficients: bool = False) -> None:
         _refuse_other_models(private)
         self.outcome = _only_outcome(private)
-        self.parameters: ParameterVector | Coefficients = ParameterVector(private)
+        self.parameters: ParameterVector | ReadCoefficients = ParameterVector(private)
         self.covariates = tuple(s for s in private.sources if s is not self.outcome)
         record = _row_of(private)
         self.labels = label_lengths(record)
@@ -323,7 +323,7 @@ class RecordDensity:
         self, parameters: Mapping[str, Variable], rows: Rows, y: np.ndarray
     ) -> Variable:
         """log p(y | rows, parameters) as a graph of parameters in natural units, shape (N, Q)."""
-        if isinstance(self.parameters, Coefficients):
+        if isinstance(self.parameters, ReadCoefficients):
             parameters = self.parameters.symbolic_parts(parameters)
         swaps = {self._record.parameters[name]: v for name, v in parameters.items()}
         for (name, v), array in zip(self._rows.items(), self._entries(rows), strict=True):

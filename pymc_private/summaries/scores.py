@@ -57,7 +57,7 @@ from pymc_private.summaries.protocol import (
     Released,
     SummaryNoise,
 )
-from pymc_private.summaries.read_parameters import Coefficients, all_parameters, of_read
+from pymc_private.summaries.read_parameters import ReadCoefficients, all_parameters, of_read
 from pymc_private.summaries.reference import CovariateReference
 from pymc_private.summaries.score_bounds import BoundChoice, joint_bounds, pilot_bound
 from pymc_private.summaries.score_budget import (
@@ -219,10 +219,10 @@ class ScoreMechanism:
         sd = design.score_sd(design.scale, design.budget.pilots[0])
         pilot = pilot_bound(frame, weights, prior, sd).precision
         total = prior + ROUNDS * pilot
-        final = joint_bounds(
+        final = joint_bounds(  # as the release chooses them
             frame,
             weights,
-            total,
+            prior,
             np.linalg.inv(total),
             design.score_sd(design.scale, design.budget.score),
             design.curvature_sd(design.scale),
@@ -266,7 +266,7 @@ class ScoreMechanism:
         """The mode of all releases, and the covariance of a normal approximation there."""
         pooled = self.pooled(released)
         covariance = np.linalg.inv(pooled.precision + self.design.prior.precision)
-        if isinstance(self.read, Coefficients):
+        if isinstance(self.read, ReadCoefficients):
             return self.read.extended(pooled.center, covariance)
         return pooled.center, covariance
 

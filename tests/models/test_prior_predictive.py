@@ -173,9 +173,6 @@ def test_what_cannot_be_simulated_says_why():
     private = pmp.privatize(model, records="i", domain={"y": (-1, 1)})
     with pytest.raises(pmp.errors.Unsupported, match="loss: no distribution"):
         private.prior_predictive(3)
-    boxed = pmp.trim(private, box={"mu": (-1, 1)})
-    plan = pmp.calibrate(boxed, epsilon=1.0, delta=1e-6)
-    assert "no verdict" in plan.summary()
     tiny = pmp.trim(normal(), box={"mu": (30, 31)})
     with pytest.raises(pmp.errors.Unsupported, match="too little of the prior"):
         tiny.prior_predictive(3)

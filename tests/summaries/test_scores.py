@@ -286,6 +286,8 @@ def test_a_model_and_the_same_law_by_hand_give_one_likelihood():
     np.testing.assert_allclose(found, by_hand.log_likelihood(released)(points), atol=1e-6)
     assert plan.guarantee.gdp == 1.0
     assert plan.information > 1.0
+    assert not any(caution.refuse for caution in plan.warnings(released))
+    assert plan.usable > 0.8  # with the bounds that a release chooses; all of 25 simulated ones are
 
 
 def test_private_covariates_without_moments_make_the_curvature_private():

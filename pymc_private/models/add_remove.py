@@ -29,19 +29,23 @@ def refuse_public_counts(
     n: int,
     shapes: Mapping[str, tuple[int, ...]],
     lengths: Collection[Variable] = (),
+    arrays_are_known: bool = False,
 ) -> None:
     """Refuse models in which something public tells the number of records, n.
 
     That is, records form a sequence, rows differ by something public, an array that is not private
     has n entries along an axis, or something is computed with the length of the records dim (as
-    the model holds it in `lengths`) or of private data. `shapes` are those of the parameters.
+    the model holds it in `lengths`) or of private data. `shapes` are those of the parameters. With
+    `arrays_are_known`, those of the user were asked in a model that this one was made of: the
+    package's own have lengths that no record changes, and a refusal where one equals n would tell
+    n.
     """
     refuse_sequences(graph)
     outs = [graph.record, graph.prior]
     arrays = [v.get_value() for v in public_data(outs)]
     arrays += [v.data for v in ancestors(outs) if isinstance(v, Constant) and np.ndim(v.data) > 0]
     tells_count = (
-        any(n in np.shape(array) for array in arrays)
+        (not arrays_are_known and any(n in np.shape(array) for array in arrays))
         or not set(lengths).isdisjoint(ancestors(outs))
         or _prior_reads_length(graph, sources)
         or _computes_with_length(graph, sources)

@@ -27,6 +27,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import Alloc
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 
 from pymc_private.analysis.traversal import rebuild
 from pymc_private.errors import Unsupported
@@ -38,6 +39,9 @@ POINTS = 101
 """Nodes of the rule for a continuous outcome on its domain."""
 MOST_COUNTS = 2000
 """Most whole numbers of a domain that are summed over."""
+
+
+ENTRY_BY_ENTRY = (Elemwise, DimShuffle, Alloc)
 
 
 def power_integral(rv: Variable, source: Source, beta: float, n: int | None) -> Variable:
@@ -78,7 +82,20 @@ def power_integral(rv: Variable, source: Source, beta: float, n: int | None) -> 
             allowed="outcomes of one dimension, and MvNormal",
             do="pmp.clip(private, lower, upper), which bounds any density",
         )
+    is_continuous = str(rv.type.dtype).startswith("float")
+    if is_continuous and any(_is_atom(v) for v in ancestors([rv])):
+        raise Unsupported(
+            f"'{rv.name}' has a point of positive probability, which no density describes there",
+            got=kind.removesuffix("RV"),
+            allowed="continuous or discrete outcomes, not mixed ones",
+            do="pmp.clip(private, lower, upper), which bounds any density",
+        )
     return _over_domain(rv, source, beta, n)
+
+
+def _is_atom(v: Variable) -> bool:
+    """Whether a variable is a component of a mixture at a point, as of a hurdle."""
+    return v.owner is not None and "DiracDelta" in type(v.owner.op).__name__
 
 
 def _of_normal(beta: float, mu: Variable, sigma: Variable) -> Variable:
@@ -176,7 +193,7 @@ def _over_domain(rv: Variable, source: Source, beta: float, n: int | None) -> Va
     nodes, weights = _counts(rv, low, high, n) if is_discrete else _legendre(low, high, n)
     shape = (len(nodes), *([1] * rv.type.ndim))
     values = pt.constant(nodes.reshape(shape).astype(rv.type.dtype))
-    heights = _once(pm.logp(rv, values))
+    heights = _once(rv, pm.logp(rv, values))
     terms = pt.exp((1.0 + beta) * heights) * pt.constant(weights.reshape(shape))
     return terms.sum(axis=0)
 
@@ -203,12 +220,17 @@ def _legendre(low: float, high: float, n: int | None) -> tuple[np.ndarray, np.nd
     return (low + high) / 2.0 + half * nodes, half * weights
 
 
-def _once(heights: Variable) -> Variable:
-    """Log-densities at the nodes, computed once where entries have the same distribution."""
+def _once(rv: Variable, heights: Variable) -> Variable:
+    """Log-densities at the nodes, computed once where entries have the same distribution.
+
+    What parameters are computed from by sums, products of matrices or lengths stays as it is.
+    """
+    above = ancestors(rv.owner.op.dist_params(rv.owner))
+    reads_length = [v for v in above if v.owner and not isinstance(v.owner.op, ENTRY_BY_ENTRY)]
     kept = [
         v for v in ancestors([heights]) if v.owner is None or hasattr(v.owner.op, "dist_params")
     ]
-    return rebuild([heights], {v: v for v in kept}, _without_size)[0]
+    return rebuild([heights], {v: v for v in [*kept, *reads_length]}, _without_size)[0]
 
 
 def _without_size(node: Apply, inputs: list[Variable]) -> Variable | None:

@@ -163,7 +163,11 @@ def simulated_information(
     """
     count = ASSUMED_N if n is None else n
     score = private.score
-    if score is not None and _has_one_score(private):
+    if score is not None:
+        if not _has_one_score(private):
+            raise Unsupported(
+                "several outcomes, or clipped ones, are scored by the beta-divergence"
+            )
         original = score.original.with_region(private.region)
         simulated = simulated_information(original, n, reference, weighted=weighted)
         return replace(simulated, beta=score.beta)

@@ -69,7 +69,8 @@ def scored_model(private: PrivateModel, beta: float) -> PrivateModel:
     graph = build_record_graph(new, sources, private.n, "public", public)
     made = replace(private, base=new, sources=sources, graph=graph, score=Score(beta, private))
     if not public:
-        refuse_public_counts(graph, sources, private.n, made.shapes, record_lengths(made))
+        lengths = record_lengths(made)
+        refuse_public_counts(graph, sources, private.n, made.shapes, lengths, arrays_are_known=True)
     return made
 
 

@@ -31,7 +31,7 @@ from pymc_private.models.information import Information, simulated_information
 from pymc_private.models.private_model import PrivateModel, require_private_model
 from pymc_private.posterior.candidates import CandidateModels, tempered
 from pymc_private.posterior.frontier import CalibrationRequest, shares_of_clips, weigh_candidates
-from pymc_private.posterior.plan import FrontierRow, Plan
+from pymc_private.posterior.plan import WEIGHTED_ON_DOMAIN, FrontierRow, Plan
 from pymc_private.posterior.weigh import DRAWS, check_release_kind, plan_release
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import format_number
@@ -42,7 +42,6 @@ from pymc_private.summaries.summary_plan import SummaryPlan
 
 SIMULATED_FROM_DOMAIN = "records simulated from the prior, covariates uniform on their domain"
 SIMULATED_FROM_REFERENCE = "records simulated from the prior, covariates from the reference"
-WEIGHTED_ON_DOMAIN = "records of the domain, each in proportion to its likelihood"
 BASES = (SIMULATED_FROM_DOMAIN, SIMULATED_FROM_REFERENCE, WEIGHTED_ON_DOMAIN)
 """What a verdict can rest on."""
 REFERENCE_CLAIM = "the reference= by which the plan was chosen is public"

@@ -365,6 +365,8 @@ def _describe_summary(plan: Plan) -> Iterator[str]:
         yield plan.reason
 
 
+WEIGHTED_ON_DOMAIN = "records of the domain, each in proportion to its likelihood"
+"""What judged a plan whose records no model generates: see `Plan.judged`."""
 LITTLE_POWER = 0.05
 """Below this power of the likelihood a plan without a verdict warns."""
 
@@ -386,6 +388,10 @@ def _describe_verdict(plan: Plan) -> Iterator[str]:
     full = variance_removed(plan.whole, free_coordinates(plan.private))
     if full > 0:
         left += f", and {relative_width(full):.2f} times without privacy"
+    if plan.judged == WEIGHTED_ON_DOMAIN:
+        left += (
+            ", if the likelihood is a density of records on their domain (another may tell less)"
+        )
     if plan.verdict == "informative":
         yield f"INFORMATIVE: expected to remove {removed}: {left}"
         return

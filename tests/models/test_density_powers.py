@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import scipy.stats as st
 from scipy.integrate import dblquad, quad
@@ -123,3 +124,44 @@ def test_no_rule_has_as_many_nodes_as_there_are_records():
         assert np.ravel(power_integral(wide, source, 0.5, n).eval())[0] == pytest.approx(
             np.sum(st.poisson(2.0).pmf(np.arange(31)) ** 1.5), rel=1e-7
         )
+
+
+def gumbel(location, n=30, neighbors="substitute"):
+    with pm.Model() as model:
+        pm.Gumbel("y", location(pm.Normal("a", 0, 1, shape=1)), 1.0, observed=np.zeros(n))
+    return pmp.privatize(model, records={"y": 0}, domain={"y": (-3, 3)}, neighbors=neighbors)
+
+
+def test_a_protected_number_of_records_decides_nothing():
+    """Not even one that is the number of nodes of the rule, or of the values of a domain."""
+    nodes = len(_legendre(-3.0, 3.0, None)[0])
+    for n in (nodes - 1, nodes, nodes + 1):
+        pmp.beta_divergence(gumbel(lambda a: a[0], n, "add_remove"), beta=0.5)
+    for n in (10, 11, 12):
+        with pm.Model() as model:
+            pm.Poisson("y", pm.Gamma("rate", 2, 1), observed=np.zeros(n, int))
+        declared = {"records": {"y": 0}, "domain": {"y": (0, 10)}, "neighbors": "add_remove"}
+        pmp.beta_divergence(pmp.privatize(model, **declared), beta=0.5)
+
+
+def test_sums_above_a_density_are_not_those_of_one_entry():
+    models = [gumbel(lambda a: pt.alloc(a, 4).sum()), gumbel(lambda a: 4 * a[0])]
+    scores = [pmp.beta_divergence(private, beta=0.5).model for private in models]
+    first, second = (m.compile_fn(m.logp())({"a": np.array([0.3])}) for m in scores)
+    assert first == pytest.approx(second, rel=1e-12)
+
+
+def test_outcomes_with_atoms_have_no_score():
+    with pm.Model() as model:
+        pm.HurdleGamma("y", pm.Beta("psi", 2, 2), alpha=2.0, beta=1.0, observed=np.ones(30))
+    private = pmp.privatize(model, records={"y": 0}, domain={"y": (0, 10)})
+    with pytest.raises(pmp.errors.Unsupported, match="point of positive probability"):
+        pmp.beta_divergence(private, beta=0.5)
+
+
+def test_several_scored_outcomes_have_no_verdict():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu", 0, 1), 0.5, observed=np.zeros((40, 2)))
+    private = pmp.privatize(model, records={"y": 0}, domain={"y": (-3, 3)})
+    scored = pmp.trim(pmp.beta_divergence(private, beta=0.5), box={"mu": (-2, 2)})
+    assert "no verdict" in pmp.calibrate(scored, epsilon=1, delta=1e-6, draws=1).summary()

@@ -124,6 +124,7 @@ def test_potentials_are_judged_by_records_of_the_domain():
     plan = pmp.calibrate(steep, epsilon=1, delta=1e-6)
     assert plan.verdict == "informative"
     assert "each in proportion to its likelihood" in plan.summary()
+    assert "if the likelihood is a density of records on their domain" in plan.summary()
 
 
 def test_no_verdict_where_nothing_can_be_simulated(monkeypatch):

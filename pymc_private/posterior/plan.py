@@ -387,7 +387,8 @@ def _describe_verdict(plan: Plan) -> Iterator[str]:
     left = f"its posterior is {relative_width(plan.information):.2f} times as wide as its prior"
     full = variance_removed(plan.whole, free_coordinates(plan.private))
     if full > 0:
-        left += f", and {relative_width(full):.2f} times without privacy"
+        whose = " by the same scores" if plan.private.score is not None else ""
+        left += f", and {relative_width(full):.2f} times without privacy{whose}"
     if plan.judged == WEIGHTED_ON_DOMAIN:
         left += (
             ", if the likelihood is a density of records on their domain (another may tell less)"

@@ -79,44 +79,97 @@ def normal(eta: np.ndarray, scale: Any, rng: Generator) -> np.ndarray:
     return np.clip(eta + SD * scale * rng.standard_normal(len(eta)), -12, 12)
 
 
+def added(size: float, what: str) -> Callable[[np.ndarray, Rows], np.ndarray]:
+    """The linear predictor with a term more of this size."""
+    terms: dict[str, Callable[[np.ndarray, Rows], np.ndarray]] = {
+        "interaction(x, z)": lambda eta, rows: rows["x"] * rows["z"],
+        "quadratic(x)": lambda eta, rows: rows["x"] ** 2,
+        "link": lambda eta, rows: eta**2,
+    }
+    return lambda eta, rows: eta + size * terms[what](eta, rows)
+
+
+def of_predictor(size: float, what: str, draw: Callable[..., np.ndarray]) -> Misfit:
+    """A misfit of the linear predictor alone."""
+    more = added(size, what)
+    return Misfit(what, size, lambda eta, rows, rng: draw(more(eta, rows), rows, rng))
+
+
+def negative_binomial(alpha: float) -> Misfit:
+    """Counts of a gamma mixture; its size is 1/alpha."""
+    return Misfit("dispersion", 1.0 / alpha, lambda eta, rows, rng: poisson(
+        eta + np.log(rng.gamma(alpha, 1.0 / alpha, len(eta))), rng))  # fmt: skip
+
+
+def student(degrees: float) -> Misfit:
+    """Residuals with heavy tails; 1/nu is their size to first order only."""
+    return Misfit("tails", 1.0 / degrees, lambda eta, rows, rng: np.clip(
+        eta + SD * rng.standard_t(degrees, len(eta)), -12, 12))  # fmt: skip
+
+
+def spread(size: float) -> Misfit:
+    """A log sd that rises with x."""
+    return Misfit("heteroscedasticity(x)", size, lambda eta, rows, rng: normal(
+        eta, np.exp(size * rows["x"]), rng))  # fmt: skip
+
+
+def logistic_records(eta: np.ndarray, rows: Rows, rng: Generator) -> np.ndarray:
+    return logistic(eta, rng)
+
+
+def poisson_records(eta: np.ndarray, rows: Rows, rng: Generator) -> np.ndarray:
+    return poisson(eta, rng)
+
+
+def normal_records(eta: np.ndarray, rows: Rows, rng: Generator) -> np.ndarray:
+    return normal(eta, 1.0, rng)
+
+
 FAMILIES = {
     "logistic": Family(
         lambda eta, y: pm.Bernoulli("y", logit_p=eta, observed=y),
         None,
         ("link", "interaction(x, z)", "quadratic(x)"),
-        lambda eta, rows, rng: logistic(eta, rng),
+        logistic_records,
         {
             "cloglog": Misfit("link", None, lambda eta, rows, rng: bernoulli(
                 -np.expm1(-np.exp(eta - 0.3)), rng)),
-            "interaction .5": Misfit("interaction(x, z)", 0.5, lambda eta, rows, rng: logistic(
-                eta + 0.5 * rows["x"] * rows["z"], rng)),
-            "quadratic .5": Misfit("quadratic(x)", 0.5, lambda eta, rows, rng: logistic(
-                eta + 0.5 * rows["x"] ** 2, rng)),
+            "interaction .5": of_predictor(0.5, "interaction(x, z)", logistic_records),
+            "quadratic .5": of_predictor(0.5, "quadratic(x)", logistic_records),
         },
     ),
     "poisson": Family(
         lambda eta, y: pm.Poisson("y", pm.math.exp(eta), observed=y),
         (0, 60),
-        ("dispersion", "interaction(x, z)", "quadratic(x)"),
-        lambda eta, rows, rng: poisson(eta, rng),
+        ("dispersion", "link", "interaction(x, z)", "quadratic(x)"),
+        poisson_records,
         {
-            "negative binomial, alpha 10": Misfit("dispersion", 0.1, lambda eta, rows, rng: poisson(
-                eta + np.log(rng.gamma(10, 0.1, len(eta))), rng)),
-            "interaction .2": Misfit("interaction(x, z)", 0.2, lambda eta, rows, rng: poisson(
-                eta + 0.2 * rows["x"] * rows["z"], rng)),
+            "negative binomial, alpha 10": negative_binomial(10),
+            "link .2": of_predictor(0.2, "link", poisson_records),
+            "interaction .3": of_predictor(0.3, "interaction(x, z)", poisson_records),
+            "quadratic .3": of_predictor(0.3, "quadratic(x)", poisson_records),
+            "negative binomial, alpha 25": negative_binomial(25),
+            "link .08": of_predictor(0.08, "link", poisson_records),
+            "interaction .12": of_predictor(0.12, "interaction(x, z)", poisson_records),
+            "quadratic .12": of_predictor(0.12, "quadratic(x)", poisson_records),
         },
     ),
     "normal": Family(
         lambda eta, y: pm.Normal("y", eta, pm.LogNormal("sigma", 0, 0.5), observed=y),
         (-12, 12),
-        ("tails", "heteroscedasticity(x)", "interaction(x, z)"),
-        lambda eta, rows, rng: normal(eta, 1.0, rng),
+        ("tails", "heteroscedasticity(x)", "link", "interaction(x, z)", "quadratic(x)"),
+        normal_records,
         {
-            "Student t, 8 degrees": Misfit("tails", None, lambda eta, rows, rng: np.clip(
-                eta + SD * rng.standard_t(8, len(eta)), -12, 12)),
-            "log sd + .15 x": Misfit(
-                "heteroscedasticity(x)", 0.15,
-                lambda eta, rows, rng: normal(eta, np.exp(0.15 * rows["x"]), rng)),
+            "Student t, 8 degrees": student(8),
+            "log sd + .15 x": spread(0.15),
+            "link .2": of_predictor(0.2, "link", normal_records),
+            "interaction .25": of_predictor(0.25, "interaction(x, z)", normal_records),
+            "quadratic .25": of_predictor(0.25, "quadratic(x)", normal_records),
+            "Student t, 25 degrees": student(25),
+            "log sd + .06 x": spread(0.06),
+            "link .08": of_predictor(0.08, "link", normal_records),
+            "interaction .1": of_predictor(0.1, "interaction(x, z)", normal_records),
+            "quadratic .1": of_predictor(0.1, "quadratic(x)", normal_records),
         },
     ),
 }  # fmt: skip
@@ -203,25 +256,51 @@ def rejected(data_sets: Sequence[dict[str, Any]], name: str, level: float) -> fl
 
 def lines_of(family: str, data_sets: Sequence[dict[str, Any]]) -> Iterable[str]:
     """Lines of the table: false alarms of each departure, then power on each misfit."""
-    by_misfit: dict[str, list[dict[str, Any]]] = {}
+    cells: dict[tuple[int, str, str], list[dict[str, Any]]] = {}
     for one in data_sets:
-        by_misfit.setdefault(one["misfit"], []).append(one)
-    for misfit, these in by_misfit.items():
+        cells.setdefault((one["n"], one["covariates"], one["misfit"]), []).append(one)
+    for (n, covariates, misfit), these in sorted(cells.items()):
         planted = FAMILIES[family].misfits.get(misfit)
         names = FAMILIES[family].departures if planted is None else (planted.departure,)
         for name in names:
-            at5, at10 = (rejected(these, name, level) for level in LEVELS)
-            error = np.sqrt(max(at5 * (1 - at5), 0.05 * 0.95 if planted is None else 0.0)
-                            / len(these))  # fmt: skip
-            told = [one["found"][name]["predicted"] for one in these]
-            predicted = "-" if told[0] is None else f"{np.mean(told):.2f}"
-            yield (f"| {family} | {misfit or 'none'} | {name} | {len(these)} | {at5:.3f} ± "
-                   f"{error:.3f} | {at10:.3f} | {predicted} |")  # fmt: skip
+            found = [one["found"][name] for one in these]
+            seen = " | ".join(share(rejected(these, name, level), len(these), level)
+                              for level in LEVELS)  # fmt: skip
+            z = np.array([one["z"] for one in found])
+            shift = f"{z.mean():.2f} ± {z.std(ddof=1) / np.sqrt(len(z)):.2f}" if len(z) > 1 else ""
+            yield (
+                f"| {family} | {n:,}, {covariates} | {misfit or 'none'} | {name} | {len(these)} "
+                f"| {seen} | {predicted(found)} | {shift} | {planned_shift(found, planted)} |"
+            )
+
+
+def share(value: float, count: int, level: float) -> str:
+    """A share with its standard error, that of the level where nothing else was seen."""
+    at = value if 0.0 < value < 1.0 else level
+    return f"{value:.3f} ± {np.sqrt(at * (1.0 - at) / count):.3f}"
+
+
+def predicted(found: Sequence[dict[str, Any]]) -> str:
+    """Mean of the power that the plans told."""
+    if found[0]["predicted"] is None:
+        return "-"
+    return f"{np.mean([one['predicted'] for one in found]):.2f}"
+
+
+def planned_shift(found: Sequence[dict[str, Any]], planted: Misfit | None) -> str:
+    """Mean of z that the plans told: its size in standard deviations."""
+    if planted is None:
+        return "0"
+    if planted.size is None:
+        return "-"
+    told = [planted.size / one["sd"] * np.sign(one["z"] * one["estimate"]) for one in found]
+    return f"{np.mean(told):.2f}"
 
 
 HEAD = (
-    "| fitted | planted | departure | data sets | seen at 5% | at 10% | predicted |",
-    "|---|---|---|---|---|---|---|",
+    "| fitted | n, covariates | planted | departure | data sets | seen at 5% | at 10% | predicted "
+    "| mean z | predicted |",
+    "|---|---|---|---|---|---|---|---|---|---|",
 )
 
 
@@ -232,7 +311,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="parts of names of families")
     parser.add_argument("--n", type=int, default=N)
     parser.add_argument("--covariates", default="uniform", choices=list(COVARIATES))
-    parser.add_argument("--null-only", action="store_true")
+    parser.add_argument("--misfits", nargs="*", help="parts of their names; '' is none")
     parser.add_argument("--save", type=Path)
     parser.add_argument("--table", type=Path, nargs="*")
     options = parser.parse_args()
@@ -246,8 +325,15 @@ def main() -> None:
         return
     for family in FAMILIES:
         if not options.names or any(part in family for part in options.names):
-            misfits = [""] if options.null_only else ["", *FAMILIES[family].misfits]
+            misfits = [
+                one for one in ("", *FAMILIES[family].misfits) if asked(one, options.misfits)
+            ]
             print(*lines_of(family, study(family, misfits, options)), sep="\n", flush=True)
+
+
+def asked(misfit: str, parts: Sequence[str] | None) -> bool:
+    """Whether a misfit is to be simulated; all are without `parts`, and "" stands for none."""
+    return parts is None or any(part in misfit if part else not misfit for part in parts)
 
 
 def study(family: str, misfits: Sequence[str], options: Any) -> list[dict[str, Any]]:
@@ -255,17 +341,19 @@ def study(family: str, misfits: Sequence[str], options: Any) -> list[dict[str, A
     saved: list[dict[str, Any]] = []
     if options.save is not None and options.save.exists():
         saved = [json.loads(line) for line in options.save.read_text().splitlines()]
-    known = {(one["family"], one["misfit"], one["number"]) for one in saved}
+    cell = {"family": family, "n": options.n, "covariates": options.covariates}
+    saved = [one for one in saved if cell.items() <= one.items()]
+    known = {(one["misfit"], one["number"]) for one in saved}
     checks = CheckStudy(family, options.n, options.covariates)
     for misfit in misfits:
-        numbers = [k for k in range(options.data_sets) if (family, misfit, k) not in known]
+        numbers = [k for k in range(options.data_sets) if (misfit, k) not in known]
         for one in checks.run(misfit, numbers):
-            one |= {"family": family}
+            one |= cell
             saved.append(one)
             if options.save is not None:
                 with options.save.open("a") as file:
                     file.write(json.dumps(one) + "\n")
-    return [one for one in saved if one["family"] == family]
+    return saved
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Plots of a `Check`: z of its departures, and cells."""
+"""Plots of a `Check`, z of its departures and cells, and of sensitivity by power-scaling."""
 
 from __future__ import annotations
 
@@ -72,3 +72,22 @@ def plot_cells(check: Any) -> Any:
     figure.colorbar(image, ax=right)
     left.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def plot_power_scaling(found: Any, notable: float, ax: Any = None) -> Any:
+    """Plot the sensitivities of each element to prior and summary; the line is worth a thought."""
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        ax = Figure(figsize=(5.5, 1.2 + 0.3 * len(found.names)), layout="constrained").add_subplot()
+    places = np.arange(len(found.names))[::-1]
+    ax.axvline(notable, color=LINE_COLOR, linewidth=1)
+    ax.plot(found.likelihood, places, "o", color=OTHER_COLOR, label="summary")
+    ax.plot(found.prior, places, "D", color=CHOSEN_COLOR, label="prior")
+    ax.set_yticks(places, found.names)
+    ax.set_ylim(-0.6, len(places) - 0.4)
+    ax.set_xlim(0.0, 1.1 * max(2.0 * notable, found.prior.max(), found.likelihood.max()))
+    ax.set_xlabel("sensitivity to the power of")
+    ax.legend(frameon=False, fontsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax

@@ -163,6 +163,27 @@ def monte_carlo_errors(values: np.ndarray, quantile: float | None = None) -> np.
         return np.asarray(az.mcse(dataset, **words)["x"].values, dtype=float)
 
 
+def smoothed_weights(log_ratios: np.ndarray) -> tuple[np.ndarray, float]:
+    """Pareto-smoothed importance weights that sum to one, shape (S,), and the shape of their tail.
+
+    `log_ratios`: log importance ratios up to a constant, shape (S,).
+    """
+    ratios = np.asarray(log_ratios, dtype=float) - np.max(log_ratios)
+    if np.ptp(ratios) == 0.0:
+        return np.full(len(ratios), 1.0 / len(ratios)), -np.inf
+    with _silenced_arviz():
+        if ARVIZ_GENERATION == 0:
+            import arviz as az
+
+            logs, shape = az.psislw(ratios)
+        else:
+            from arviz_stats.base import array_stats
+
+            logs, shape = array_stats.psislw(-ratios)  # of log-likelihoods, as for loo
+    weights = np.exp(np.asarray(logs) - np.max(logs))
+    return weights / weights.sum(), float(shape)
+
+
 def element_labels(array: xr.DataArray) -> list[str]:
     """Name the scalar elements of a variable in C order, as ArviZ does: ``beta[age, low]``."""
     dims = [dim for dim in array.dims if dim not in SAMPLE_DIMS]

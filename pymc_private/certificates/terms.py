@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pytensor.graph.basic import Variable
+from pytensor.graph.op import Op
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.elemwise import DimShuffle
+from pytensor.scalar.basic import Switch
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 
 from pymc_private.analysis.rewrites.normal_cdf import has_log_phi
 from pymc_private.models.private_model import PrivateModel
@@ -121,10 +123,18 @@ def float32_claims(private: PrivateModel) -> tuple[str, ...]:
 
 
 def _computes_in_float32(graph: Variable) -> bool:
-    """Whether an Op rounds to float32; float32 constants by themselves are the numbers they are."""
+    """Whether an Op rounds to float32; float32 constants by themselves are the numbers they are.
+
+    To broadcast or to choose among such numbers, as PyMC does between 0 and -inf, rounds nothing.
+    """
     return any(
-        getattr(v.type, "dtype", "") == "float32"
-        and v.owner is not None
-        and not isinstance(v.owner.op, DimShuffle)
+        getattr(v.type, "dtype", "") == "float32" and v.owner is not None and _rounds(v.owner.op)
         for v in ancestors([graph])
     )
+
+
+def _rounds(op: Op) -> bool:
+    """Whether an Op computes numbers, and does not only copy those that it is given."""
+    if isinstance(op, Elemwise):
+        return not isinstance(op.scalar_op, Switch)
+    return not isinstance(op, DimShuffle)

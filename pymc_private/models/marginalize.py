@@ -379,11 +379,13 @@ def model_without(
 ) -> pm.Model:
     """The model without some free variables, and with some observed ones as data variables.
 
-    `values` are the data of the latter. Deterministics that read what is left out are left out.
+    `values` are the data of the latter; those that PyMC casts are data variables as they are.
+    Deterministics that read what is left out are left out.
     """
     new = pm.Model(coords=dict(old.coords))
     dims = old.named_vars_to_dims
-    for variable in (*old.data_vars, *(v for v in values.values() if v not in old.data_vars)):
+    held = [v for v in values.values() if v.owner is None and v not in old.data_vars]
+    for variable in (*old.data_vars, *held):
         new.register_data_var(variable, dims=dims.get(variable.name))
     for rv in (*old.free_RVs, *old.observed_RVs):
         if rv in latents or rv in values:

@@ -60,6 +60,7 @@ def assemble(
         "trim": {k: _bounds_as_lists(b.lower, b.upper) for k, b in model.region.items()},
         "power": str(model.power),
         "clip": None if model.graph.clip is None else list(model.graph.clip),
+        "beta": None if model.score is None else model.score.beta,
         "withheld": [*found.private, *found.failed],
         "grid": _grid_note(plan),
         "model": model_fingerprint(model),

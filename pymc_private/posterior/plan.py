@@ -34,7 +34,7 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import describe_change
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release.allowed import PRIOR_SCORES
-from pymc_private.release.learned import FEWEST_DRAWS
+from pymc_private.release.learned import CLIPPED_MODEL_TEXT, FEWEST_DRAWS, scored_model_text
 from pymc_private.samplers.choose import sampling_time
 from pymc_private.summaries.expected import expected_score_information
 
@@ -296,11 +296,7 @@ def plan_summary(plan: Plan) -> Iterator[str]:
     if plan.chosen.clipped:
         yield from _describe_clip(plan)
     if plan.private.score is not None:
-        yield (
-            f"WARNING: BETA-DIVERGENCE (beta = {plan.private.score.beta:.6g}) IN PLACE OF THE "
-            "LIKELIHOOD, SO THIS IS ANOTHER MODEL: records that it finds unlikely count less, and "
-            "widths are not those of its posterior"
-        )
+        yield f"WARNING: {scored_model_text(plan.private.score.beta)}"
     yield _describe_bound(plan)
     terms = plan.certificate.terms
     if str(terms) != "exact":
@@ -334,10 +330,7 @@ def _describe_clip(plan: Plan) -> Iterator[str]:
         nats = max(row.information for row in others)
         share = variance_removed(nats, free_coordinates(plan.private))
         why = f". Without a clip {share_text(share)} would be removed (clip=False)"
-    yield (
-        "WARNING: CLIPPED, SO THIS IS ANOTHER MODEL: records that it finds unlikely count less. "
-        f"The ends were chosen on simulated records{why}"
-    )
+    yield f"WARNING: {CLIPPED_MODEL_TEXT}. The ends were chosen on simulated records{why}"
 
 
 def _describe_time(plan: Plan) -> Iterator[str]:
@@ -440,7 +433,8 @@ def _describe_kept(plan: Plan) -> str:
         return f"{share:.3g} of the information of each record (power {power})"
     kept = plan.records_kept
     worth = f"{kept:.0f}" if kept >= 1 else f"{kept:.2g}"
-    return f"the information of {worth} of {format_count(plan.n, 'record')} (power {power})"
+    of_what = "information" if plan.private.score is None else "scores"
+    return f"the {of_what} of {worth} of {format_count(plan.n, 'record')} (power {power})"
 
 
 def _describe_bound(plan: Plan) -> str:
@@ -450,8 +444,9 @@ def _describe_bound(plan: Plan) -> str:
         return f"the worst pair of posteriors: {pair.words(plan.certificate.power)}"
     if math.isinf(plan.certificate.range):
         return f"one exact draw is {format_number(plan.certificate.mu, 6)}-GDP (T7)"
+    tempered = "log-likelihood" if plan.private.score is None else "sum of scores"
     return (
-        f"{describe_change(plan.private.neighbors)} the tempered log-likelihood by a range of at "
+        f"{describe_change(plan.private.neighbors)} the tempered {tempered} by a range of at "
         f"most {format_number(plan.certificate.range, 6)} nats"
     )
 

@@ -265,6 +265,7 @@ ALLOWED_FACTS: dict[str, tuple[Check, str]] = {
     "trim": _PLAIN,
     "power": _NUMBER,
     "clip": (_is_pair, "None or [lower, upper]"),
+    "beta": (lambda value: value is None or _is_nonnegative_number(value), "None or a number >= 0"),
     "withheld": _TEXTS,
     "uncomputed": _TEXTS,
     "grid": _TEXT,

@@ -88,9 +88,10 @@ def describe_variable(array: object) -> str:
 def release_rows(release: ReleaseContents) -> list[Row]:
     """The rows of a release card, as (title, text)."""
     facts, guarantee = release.facts, release.guarantee
-    from pymc_private.release.learned import learned_lines
+    from pymc_private.release.learned import learned_lines, model_lines
 
     rows = [
+        ("model", "\n".join(model_lines(release))),
         ("learned", "\n".join(learned_lines(release))),
         ("guarantee", guarantee_line(release)),
         *(_guarantee_rows(release) if release.private else ()),

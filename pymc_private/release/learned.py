@@ -27,6 +27,9 @@ SCALE_ERROR = 0.1
 WEAK_SHARE = 0.2
 """Below this share of the prior variance draws are hardly told from draws of the prior."""
 
+CLIPPED_MODEL_TEXT = "CLIPPED, SO THIS IS ANOTHER MODEL: records that it finds unlikely count less"
+"""What log-likelihoods of records between bounds make of a model."""
+
 
 @dataclass(frozen=True)
 class Learned:
@@ -98,6 +101,24 @@ def relative_widths(release: ReleaseContents, name: str) -> np.ndarray:
     if len(columns) != size or release.posterior.sizes["draw"] < FEWEST_DRAWS:
         return np.full(size, math.nan)
     return np.array([column.std(ddof=1) for column in columns])
+
+
+def scored_model_text(beta: float) -> str:
+    """What a beta-divergence in place of the log-density makes of a model."""
+    return (
+        f"BETA-DIVERGENCE (beta = {beta:.6g}) IN PLACE OF THE LIKELIHOOD, SO THIS IS ANOTHER "
+        "MODEL: records that it finds unlikely count less, and widths are not those of its "
+        "posterior"
+    )
+
+
+def model_lines(release: ReleaseContents) -> tuple[str, ...]:
+    """Warnings that draws are those of another model than the one written."""
+    clip, beta = release.facts.get("clip"), release.facts.get("beta")
+    return (
+        *((f"WARNING: {CLIPPED_MODEL_TEXT}",) if clip is not None else ()),
+        *((f"WARNING: {scored_model_text(as_float(beta))}",) if beta is not None else ()),
+    )
 
 
 def learned_lines(release: ReleaseContents) -> tuple[str, ...]:

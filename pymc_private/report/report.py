@@ -22,7 +22,7 @@ from pymc_private.privacy.neighbors import describe_neighbors
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release import display, estimates
 from pymc_private.release.allowed import as_float
-from pymc_private.release.learned import learned_lines, relative_widths
+from pymc_private.release.learned import learned_lines, model_lines, relative_widths
 from pymc_private.release.release import Release
 from pymc_private.release.storage import write_atomically
 from pymc_private.report import plots, render, summary_sections
@@ -36,6 +36,7 @@ from pymc_private.report.render import (
     Verbatim,
     as_text,
 )
+from pymc_private.report.theorems import theorem_text
 from pymc_private.summaries.summary import Summary
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def report(release: Release | Summary, ledger: Any = None) -> Report:
     assumptions = display.assumptions(shown)
     body = render.fragment(
         title, _subtitle(shown), _headline(shown), claim_text(shown), assumptions, sections,
-        alarm=not release.private, learned=_told_lines(shown),
+        alarm=not release.private, learned=[text for _, text in _told_rows(shown)],
     )  # fmt: skip
     return Report(
         _report_text(title, shown, sections), render.page(f"{title}: privacy report", body), body
@@ -160,11 +161,12 @@ def _is_summary(release: Any) -> bool:
     return isinstance(release, Summary)
 
 
-def _told_lines(release: Any) -> Sequence[str]:
-    """What the draws or the summary tell."""
+def _told_rows(release: Any) -> Sequence[tuple[str, str]]:
+    """What the draws or the summary tell, and first of which model, if not of the one written."""
     if _is_summary(release):
-        return summary_sections.told_lines(release)
-    return tuple(learned_lines(release))
+        return [("learned", text) for text in summary_sections.told_lines(release)]
+    models, learned = model_lines(release), learned_lines(release)
+    return [("model", text) for text in models] + [("learned", text) for text in learned]
 
 
 def _headline(release: Release) -> str:
@@ -198,7 +200,7 @@ def _report_text(title: str, release: Release, sections: Sequence[Section]) -> s
     head = [
         f"Privacy report: {title}",
         _subtitle(release),
-        *map(as_text, (FieldList((("learned", text),)) for text in _told_lines(release))),
+        *map(as_text, (FieldList((row,)) for row in _told_rows(release))),
         "",
         display.guarantee_line(release),
     ]
@@ -527,17 +529,10 @@ def claim_text(release: Release) -> str:
     return release.facts.get("claim") or "no claim stated"
 
 
-def _theorems_text(theorem: str) -> str:
-    """Numbers of theorems, and where each is stated and proved."""
-    if not theorem:
-        return "not proved"
-    return f"{theorem}: stated and proved in docs/theory.md, each under its number"
-
-
 def accounting_facts(release: Release) -> tuple[tuple[str, str], ...]:
     """The accounting method that gives the stated epsilon, and the theorem it starts from."""
     _, delta = display.stated_epsilon_delta(release)
     return (
         ("accounting", release.guarantee.accounting_method(delta)),
-        ("theorem", _theorems_text(release.guarantee.theorem)),
+        ("theorem", theorem_text(release.guarantee.theorem)),
     )

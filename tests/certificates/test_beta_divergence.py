@@ -166,6 +166,23 @@ def test_it_is_planned_and_drawn_as_any_model():
     assert "BETA-DIVERGENCE" in plan.summary()
     release = pmp.sample(plan, random_seed=1, accept_prior=True, progressbar=False)
     assert set(release.posterior.data_vars) == {"a", "b"}
+    told = "WARNING: BETA-DIVERGENCE (beta = 0.5) IN PLACE OF THE LIKELIHOOD"
+    assert all(told in text for text in (release.summary(), release._repr_html_()))
+    report = pmp.report(release)
+    assert told in " ".join(str(report).split())
+    assert told in report.html
+
+
+def test_counts_held_as_data_are_scored_though_pymc_casts_them():
+    with pm.Model(coords={"i": range(N)}) as model:
+        y = pm.Data("y", np.arange(N), dims="i")
+        pm.Poisson("z", pm.Gamma("rate", 3, 1), observed=y, dims="i")
+    private = pmp.privatize(model, records="i", domain={"y": (0, 30)})
+    scored = pmp.beta_divergence(private, 0.5)
+    assert [v.name for v in scored.base.data_vars] == ["y"]
+    found = pmp.certify(pmp.trim(scored, box={"rate": (0.1, 10)}))
+    assert 0 < found.range <= 2 / 0.5 + 1e-6
+    assert not any("float32" in claim for claim in found.claims)
 
 
 def test_the_score_reads_no_data_and_shows_itself():

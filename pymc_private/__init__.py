@@ -11,15 +11,24 @@ An existing model in, a private posterior and an honest report out::
 or, for private draws of the posterior itself, ``calibrate(..., draws=10)`` and ``sample``.
 
 Here are the names of this way. More is in `samplers`, `queries`, `counts`, `mollifiers`,
-`criticism`, `estimators`, `planning`, `audit`, `certificates`, `privacy` (every formula) and
-`errors`.
+`summaries`, `criticism`, `estimators`, `planning`, `audit`, `certificates`, `privacy` (every
+formula) and `errors`.
 """
 
 import importlib
 import logging
 from typing import Any
 
-from pymc_private import certificates, counts, errors, mollifiers, privacy, queries, samplers
+from pymc_private import (
+    certificates,
+    counts,
+    errors,
+    mollifiers,
+    privacy,
+    queries,
+    samplers,
+    summaries,
+)
 from pymc_private.certificates.beta_divergence import beta_divergence
 from pymc_private.certificates.certificate import Certificate
 from pymc_private.certificates.certify import certify
@@ -41,6 +50,7 @@ from pymc_private.privacy import Guarantee
 from pymc_private.queries import answer, mean, predict, prob, quantile
 from pymc_private.release.release import Release
 from pymc_private.report import compare, report
+from pymc_private.summaries.refine import refine
 from pymc_private.summaries.summarize import summarize
 from pymc_private.summaries.summary import Summary, load
 from pymc_private.summaries.summary_plan import SummaryPlan
@@ -50,7 +60,7 @@ __version__ = "0.1.0"
 # What privatize tells is for the log; without a handler Python would print it to the cell.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
-_ROOMS = (samplers, queries, counts, mollifiers, certificates, privacy, errors)
+_ROOMS = (samplers, queries, counts, mollifiers, summaries, certificates, privacy, errors)
 
 
 def __getattr__(name: str) -> Any:
@@ -59,7 +69,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"pymc_private.{name}")
     if name in ("check", "check_plan"):
         return getattr(importlib.import_module("pymc_private.criticism"), name)
-    if name == "MollifiedBoosting":
+    if name == "MollifiedBoosting":  # of the room mollifiers; loads scikit-learn
         return mollifiers.MollifiedBoosting
     message = f"module {__name__!r} has no attribute {name!r}"
     for room in _ROOMS:
@@ -78,7 +88,6 @@ __all__ = [
     "Interval",
     "Ledger",
     "Metric",
-    "MollifiedBoosting",
     "Plan",
     "PrivateModel",
     "Release",
@@ -105,6 +114,7 @@ __all__ = [
     "privatize",
     "prob",
     "quantile",
+    "refine",
     "report",
     "sample",
     "summarize",

@@ -251,6 +251,7 @@ def pooled_likelihood(
     large: tuple[Rows, np.ndarray],
     small: tuple[Rows, np.ndarray],
     reference_error: float,
+    pilots: int | None = None,
 ) -> PooledLikelihood:
     """Constants of the likelihood of all releases; the last one is the final score.
 
@@ -264,10 +265,13 @@ def pooled_likelihood(
         The references of the pilots and of the likelihood.
     reference_error : float
         r; 0 where the distribution of the covariates is public.
+    pilots : int, optional
+        The first releases, which have no curvature of their own; default: all but the last.
     """
     wide = _RoundMeans.of(model, center, *large, [r.clipped for r in releases])
     narrow, terms, mass = _at_nodes(model, center, releases, small)
-    geometry = _Geometry.of(releases, large[1], curvature)
+    pilots = len(releases) - 1 if pilots is None else pilots
+    geometry = _Geometry.of(releases, large[1], curvature, pilots)
     spread = geometry.outcome_covariance(terms, mass, float(small[1].sum()))
     noise = np.repeat([r.sd**2 for r in releases], len(center))
     parts = geometry.noises(np.eye(len(noise)), curvature.sd, reference_error)
@@ -318,11 +322,16 @@ class _Geometry:
     roots: np.ndarray
     inverses: np.ndarray
     public_inverse: np.ndarray
+    pilots: int
     pairs: np.ndarray | None = None
 
     @classmethod
     def of(
-        cls, releases: Sequence[NoisyScore], weights: np.ndarray, curvature: Curvature
+        cls,
+        releases: Sequence[NoisyScore],
+        weights: np.ndarray,
+        curvature: Curvature,
+        pilots: int,
     ) -> _Geometry:
         """The geometry of some releases."""
         sizes = [release.clipped.moments(weights)[0] for release in releases]
@@ -336,6 +345,7 @@ class _Geometry:
             roots,
             inverses,
             public_inverse,
+            pilots,
             curvature.pairs,
         )
 
@@ -357,8 +367,9 @@ class _Geometry:
             self.public_inverse @ self.inverses,
             blocks @ (self.roots @ self.public_inverse),
         )
-        rows = (blocks @ self.roots)[:-1]
-        of_reference = RoundNoise(reference_error, self.inverses[:-1], rows, common=False)
+        rows = (blocks @ self.roots)[: self.pilots]
+        inverses = self.inverses[: self.pilots]
+        of_reference = RoundNoise(reference_error, inverses, rows, common=False)
         return of_curvature, of_reference
 
     def _noise_of_curvature(

@@ -156,6 +156,38 @@ def release_scores(
     return _Run(design, records, noise, progress).run()
 
 
+def release_round(
+    design: ScoreDesign,
+    score: ClippedScore,
+    reference: CovariateReference,
+    count: float,
+    records: Records,
+    noise: SummaryNoise,
+    progress: Progress | None = None,
+) -> Released:
+    """One more score with its curvature, of the budget of the design.
+
+    `score`, the moved `reference` and the `count` of records are functions of earlier releases, so
+    that this is one more step of the sequence of noisy sums of T30.
+
+    Returns
+    -------
+    dict
+        ``thetas``, ``metrics``, ``bounds``, ``sds``, ``scores``, ``weight_bound``, ``curvature``
+        and ``curvature_sd`` as of `release_scores`, of this score alone.
+    """
+    run = _Run(design, records, noise, progress)
+    run.count, run.large, run.weights = count, reference, count * reference.weights
+    frame = score_rows(design.model, score.theta, reference.rows).framed(score.metric)
+    curvature, sd = run.curvature(run.noisy_score(score, design.budget.score, frame))
+    found = {name: np.array(values) for name, values in run.released.items()}
+    return found | {
+        "weight_bound": np.array(min(score.weight_bound, np.finfo(float).max)),
+        "curvature": curvature,
+        "curvature_sd": np.array(sd),
+    }
+
+
 class _Run:
     """One run through the stages."""
 
@@ -238,7 +270,7 @@ class _Run:
             sd = design.score_sd(self.noise, mu)
             choice = pilot_bound(frame, self.weights, metric @ prior.precision @ metric.T, sd)
             score = ClippedScore(design.model, theta, metric, choice.bound)
-            releases.append(self._noisy_score(score, mu, frame))
+            releases.append(self.noisy_score(score, mu, frame))
             mode, covariance = posterior_mode(
                 design.model,
                 large.rows,
@@ -251,7 +283,7 @@ class _Run:
             theta = path.next(mode, covariance, prior.sd, last=k >= ROUNDS - 2)
         return mode, covariance
 
-    def _noisy_score(self, score: ClippedScore, mu: float, frame: FramedRows) -> NoisyScore:
+    def noisy_score(self, score: ClippedScore, mu: float, frame: FramedRows) -> NoisyScore:
         """The noisy sum of a score, and the reference prepared for it."""
         terms = (score.terms(rows, y)[:count] for rows, y, count in self._chunks())
         value = self.noise.total(terms, score.bound, False, mu)
@@ -284,8 +316,8 @@ class _Run:
             design.curvature_sd(self.noise),
         )
         score = ClippedScore(design.model, mode, metric, choice.bound, choice.weight_bound)
-        final = self._noisy_score(score, budget.score, frame)
-        curvature, sd = self._curvature(final)
+        final = self.noisy_score(score, budget.score, frame)
+        curvature, sd = self.curvature(final)
         return {
             "weight_bound": np.array(min(choice.weight_bound, np.finfo(float).max)),
             "curvature": curvature,
@@ -293,7 +325,7 @@ class _Run:
             "quantiles": np.array([choice.quantile, choice.weight_quantile]),
         }
 
-    def _curvature(self, final: NoisyScore) -> tuple[np.ndarray, float]:
+    def curvature(self, final: NoisyScore) -> tuple[np.ndarray, float]:
         """H~ and its noise; without private covariates H itself, which is public."""
         score, mu = final.score, self.design.budget.curvature
         bound = score.weight_bound

@@ -12,11 +12,15 @@ earlier noisy sums:
 Shares of mu^2: 0.08, 0.34, 0.42 and 0.16, and 0.02 before all for the number of records. Without
 private covariates stages 2 and 5 fall away: H is a function of public numbers. The released arrays
 are all that the likelihood (`score_likelihood.py`) reads besides the model.
+
+A summary that was refined (`refinement.py`) holds further scores with curvatures of their own: all
+scores are pooled, and curvatures by the inverse of their noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any, cast
 
@@ -72,7 +76,7 @@ from pymc_private.summaries.score_budget import (
 from pymc_private.summaries.score_likelihood import Curvature, PooledLikelihood, pooled_likelihood
 from pymc_private.summaries.score_model import HasDensity, score_potential
 from pymc_private.summaries.score_release import MomentsStage, ScoreDesign, release_scores
-from pymc_private.summaries.symmetric import floor_eigenvalues
+from pymc_private.summaries.symmetric import floor_eigenvalues, matrix_power
 
 FINAL_MODE_STEPS = 8
 """Gauss-Newton steps to the mode of all releases."""
@@ -113,6 +117,8 @@ class ScoreMechanism:
     """
 
     method = "scores"
+    refinements: tuple[float, ...] = ()
+    """The mu of further rounds, each planned from what was released before it."""
 
     def __init__(
         self,
@@ -150,12 +156,25 @@ class ScoreMechanism:
 
     @property
     def guarantee(self) -> Guarantee:
-        """mu-GDP of all stages together, for units of up to `records_per_unit` records."""
-        return Guarantee.gdp_of(
-            self.mu,
-            neighbors=self.design.scale.relation,
-            theorem="T30 (noisy sums), T31 (sensitivities), T36 (clipped scores)",
+        """mu-GDP of all stages together, for units of up to `records_per_unit` records.
+
+        Rounds that were added later compose adaptively (T30).
+        """
+        first, *more = (
+            Guarantee.gdp_of(
+                mu,
+                neighbors=self.design.scale.relation,
+                theorem="T30 (noisy sums), T31 (sensitivities), T36 (clipped scores)",
+            )
+            for mu in (self.mu, *self.refinements)
         )
+        return sum(more, first)
+
+    def refined(self, mu: float) -> ScoreMechanism:
+        """The mechanism of a summary with one more round of this budget (`refinement.py`)."""
+        made = copy(self)
+        made.refinements, made._pooled = (*self.refinements, mu), None
+        return made
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -183,7 +202,7 @@ class ScoreMechanism:
             "reference rows": [len(design.large.weights), len(design.small.weights)],
             "neighbors": design.scale.relation,
             "records_per_unit": design.scale.records_per_unit,
-        }
+        } | ({"refinements": list(self.refinements)} if self.refinements else {})
 
     # ---- before the data are read ----------------------------------------------------------------
     @cached_property
@@ -298,54 +317,79 @@ class ScoreMechanism:
         return pooled_likelihood(
             self.model,
             releases,
-            self._curvature(released, releases[-1], wide[1]),
+            self.curvature(released, releases, wide[1]),
             center,
             covariance,
             wide,
             (small.rows, count * small.weights),
             self.design.reference_error,
+            ROUNDS,
         )
 
     def noisy_scores(self, released: Mapping[str, np.ndarray], rows: Rows) -> list[NoisyScore]:
         """All released scores, prepared on the rows of a reference."""
-        return [self._noisy_score(released, k, rows) for k in range(ROUNDS + 1)]
+        return [self._noisy_score(released, k, rows) for k in range(len(released["scores"]))]
 
     def _noisy_score(self, released: Mapping[str, np.ndarray], k: int, rows: Rows) -> NoisyScore:
-        """One released score; the last one is the final score."""
+        """One released score; those behind the pilots have weights."""
         score = ClippedScore(
             self.model,
             released["thetas"][k],
             released["metrics"][k],
             float(released["bounds"][k]),
-            float(released["weight_bound"]) if k == ROUNDS else np.inf,
+            float(np.ravel(released["weight_bound"])[k - ROUNDS]) if k >= ROUNDS else np.inf,
         )
         value, sd = released["scores"][k], float(released["sds"][k])
         return NoisyScore(score, score.at(rows), value, sd)
 
-    def _curvature(
-        self, released: Mapping[str, np.ndarray], final: NoisyScore, weights: np.ndarray
+    def curvature(
+        self,
+        released: Mapping[str, np.ndarray],
+        releases: Sequence[NoisyScore],
+        weights: np.ndarray,
     ) -> Curvature:
-        """H~ pulled towards H_pub, positive definite."""
-        public, _ = final.clipped.moments(weights)
-        sd = float(released["curvature_sd"])
+        """H~ pulled towards H_pub, positive definite, of scores on rows with n times weights."""
+        noisy, public, sd = self._noisy_curvature(released, releases, weights)
         mean = float(np.trace(public)) / len(public)
         if sd == 0.0:
-            least = LEAST_CURVATURE * mean
-            return Curvature(floor_eigenvalues(released["curvature"], least), public, 0.0)
-        value, weight = shrunken(released["curvature"], public, sd, self.design.structure)
+            return Curvature(floor_eigenvalues(noisy, LEAST_CURVATURE * mean), public, 0.0)
+        value, weight = shrunken(noisy, public, sd, self.design.structure)
         value = floor_eigenvalues(value, LEAST_CURVATURE * mean)
         left = sd * float(np.sqrt(1.0 - weight))
         return Curvature(value, public, left, self.design.structure.pairs)
 
+    def _noisy_curvature(
+        self,
+        released: Mapping[str, np.ndarray],
+        releases: Sequence[NoisyScore],
+        weights: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """H~, H_pub and the noise of the last score; earlier curvatures are pooled with its own.
+
+        Each says how the records' curvature differs from that of the reference, H_pub^-1/2 H
+        H_pub^-1/2, which is carried from its own score to the last one. With known zeros, which
+        that would fill, the last one stands alone.
+        """
+        p = self.design.size
+        public = [r.clipped.moments(weights)[0] for r in releases[ROUNDS:]]
+        noisy = np.reshape(released["curvature"], (-1, p, p))
+        sds = np.ravel(released["curvature_sd"])
+        if len(noisy) == 1 or sds[-1] == 0.0 or not self.design.structure.is_full:
+            return noisy[-1], public[-1], float(sds[-1])
+        return pooled_curvature(noisy, public, sds)
+
     def warnings(self, released: Mapping[str, np.ndarray]) -> Sequence[Caution]:
         """Reasons to distrust what was released: a noisy H, a far g, a posterior far from both."""
         found: list[Caution] = []
-        sd = float(released["curvature_sd"])
-        distance, public = self._at_final(released)
+        large = reference_of(released, "large")
+        weights = float(released["count"]) * large.weights
+        releases = self.noisy_scores(released, large.rows)
+        noisy, public, sd = self._noisy_curvature(released, releases, weights)
         if sd > 0.0:
-            least = least_eigenvalue(released["curvature"], public, sd, self.design.structure)
+            least = least_eigenvalue(noisy, public, sd, self.design.structure)
             if least < WARN_EIGENVALUE:
                 found += [weak_curvature(least), *self._pilot_cautions(released)]
+        distance = final_distance(releases[-1], weights)
         if distance > WARN_DISTANCE:
             found.append(_far_score(distance))
         return found
@@ -362,14 +406,33 @@ class ScoreMechanism:
         )
         return pilot_cautions(distance)
 
-    def _at_final(self, released: Mapping[str, np.ndarray]) -> tuple[float, np.ndarray]:
-        """g' (J + s^2 I)^-1 g / p at theta_t, and H_pub."""
-        large = reference_of(released, "large")
-        final = self._noisy_score(released, ROUNDS, large.rows)
-        public, second = final.clipped.moments(float(released["count"]) * large.weights)
-        noise = final.sd**2 * np.eye(len(second))
-        squared = float(final.value @ np.linalg.solve(second + noise, final.value))
-        return squared / len(second), public
+
+def final_distance(final: NoisyScore, weights: np.ndarray) -> float:
+    """g' (J + s^2 I)^-1 g / p at theta_t."""
+    _, second = final.clipped.moments(weights)
+    noise = final.sd**2 * np.eye(len(second))
+    return float(final.value @ np.linalg.solve(second + noise, final.value)) / len(second)
+
+
+def pooled_curvature(
+    noisy: np.ndarray, public: Sequence[np.ndarray], sds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Noisy curvatures of several scores as one of the last: H~, H_pub and its noise.
+
+    Curvatures are weighted by the inverse of their noise, in units of the last one's size.
+    """
+    last = public[-1]
+    carried = [carried_curvature(h, own, last) for h, own in zip(noisy, public, strict=True)]
+    sizes = np.array([np.trace(own) for own in public]) / np.trace(last)
+    precisions = (sizes / sds) ** 2
+    total = float(precisions.sum())
+    return np.einsum("r,rij->ij", precisions / total, np.array(carried)), last, total**-0.5
+
+
+def carried_curvature(value: np.ndarray, public: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """The curvature of another score that differs as much from the public one as this one does."""
+    linear = matrix_power(last, 0.5) @ matrix_power(public, -0.5)
+    return linear @ value @ linear.T
 
 
 def noise_precision(precision: np.ndarray, count: float) -> np.ndarray:

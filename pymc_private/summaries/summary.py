@@ -63,6 +63,7 @@ ELSEWHERE = {
         for name in ("mean", "prob", "quantile", "predict", "answer")
     },
     "report": "pmp.report(summary, ledger)",
+    "refine": "pmp.refine(summary, epsilon=..., ledger=...)",
     "summary": "repr(summary); of its posterior, az.summary(idata) with draws of summary.model()",
     "load": "pmp.load(path)",
     "coverage": "plan.coverage(), before the release; its result is summary.facts['coverage']",
@@ -212,6 +213,8 @@ class Summary(PointsElsewhere, Publishable):
         facts = self._facts
         request = SummaryRequest(float(facts["asked"]), as_float(facts["delta"]), facts["guess"])
         found = rebuilt_mechanism(private, str(facts["method"]), request)
+        for mu in (facts["mechanism"] or {}).get("refinements", ()):
+            found = found.refined(as_float(mu))
         if not agree(found.facts, facts["mechanism"]):
             raise Incompatible(
                 "here this summary would be made otherwise, so that its numbers cannot be read",

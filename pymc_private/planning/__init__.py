@@ -2,7 +2,8 @@
 
 Imports: errors, privacy; NumPy, SciPy. Nothing here reads a record: every number follows from
 the range R of one record (a certificate's, or of `pymc_private.privacy`), from epsilon and
-delta, and from public reference data.
+delta, and from public reference data; forecasts for summaries from two standard deviations that
+`SummaryPlan.trade_off` simulates.
 """
 
 from pymc_private.planning.accuracy import (
@@ -32,15 +33,22 @@ from pymc_private.planning.adversary import (
     separable_records,
 )
 from pymc_private.planning.robustness import Robustness, posterior_kl, posterior_tv, robustness
+from pymc_private.planning.summary_trade_off import (
+    SummaryTradeOff,
+    detection_power,
+    summary_trade_off,
+)
 
 __all__ = [
     "Adversary",
     "Robustness",
     "Study",
+    "SummaryTradeOff",
     "TradeOff",
     "advantage",
     "adversary",
     "beta_bernoulli_pair",
+    "detection_power",
     "draws_needed",
     "draws_to_distinguish",
     "epsilon_for_accuracy",
@@ -58,6 +66,7 @@ __all__ = [
     "robustness",
     "separable_records",
     "study",
+    "summary_trade_off",
     "trade_off",
     "trimming_loss",
 ]

@@ -11,26 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pymc_private.errors import DomainError
-from pymc_private.models.information import ASSUMED_N
-from pymc_private.models.prior import Simulator
 from pymc_private.privacy.rounding import format_count
 from pymc_private.privacy.validation import check_count
 from pymc_private.release.charge import progress_bar, suppress_warnings
 from pymc_private.release.display import format_estimate, html_card, text_card, text_table
-from pymc_private.summaries.importance import importance_draws
-from pymc_private.summaries.noise import SimulatedNoise
+from pymc_private.summaries.simulated_summaries import SimulatedSummaries
 
-LEAST_EFFECTIVE = 100.0
-"""Effective draws below which a posterior is drawn anew with more draws."""
-MORE_DRAWS = 8
-"""Factor by which."""
 SHORT_BY = 0.03
 """Intervals fall short if they hold this much less than their mass by two standard errors more."""
 SHOWN_PARAMETERS = 40
@@ -214,70 +206,32 @@ class _Study:
         rng: np.random.Generator,
         reference: Any,
     ) -> None:
-        self.plan, self.levels, self.draws, self.rng = plan, levels, draws, rng
-        private = plan.private
-        rows = private.n if plan.n is not None else plan.guess or ASSUMED_N
-        seed = int(rng.integers(2**32))
-        self.simulator = Simulator(private, rows, reference, seed)
+        self.plan, self.levels, self.rng = plan, levels, rng
+        self.summaries = SimulatedSummaries(plan, draws, rng, reference)
         self.prior_sd = np.sqrt(np.diag(plan.mechanism.parameters.covariance))
         ends = [((1.0 - level) / 2.0, (1.0 + level) / 2.0) for level in levels]
         self.shares = np.array(ends).T.ravel()
         self.held: list[np.ndarray] = []
         self.width: list[np.ndarray] = []
         self.effective: list[float] = []
-        self.refused = self.failed = 0
 
     def simulate(self) -> None:
         """One draw of parameters, records, noise and posterior."""
-        mechanism = self.plan.mechanism
-        theta = mechanism.parameters.draws(1, int(self.rng.integers(2**32)))
-        try:
-            released = mechanism.release(self._records(theta), self._noise())
-            if any(caution.refuse for caution in mechanism.warnings(released)):
-                self.refused += 1
-                return
-            found = self._posterior(released)
-        except (ArithmeticError, ValueError, np.linalg.LinAlgError):
-            self.failed += 1
+        theta = self.plan.mechanism.parameters.draws(1, int(self.rng.integers(2**32)))
+        found = self.summaries.posterior_at(theta)
+        if found is None:
             return
         ends = found.quantiles(self.shares).reshape(2, len(self.levels), -1)
         self.held.append(((ends[0] <= theta[0]) & (theta[0] <= ends[1])).T)
         self.width.append(found.sd / self.prior_sd)
         self.effective.append(found.effective)
 
-    def _records(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """Simulated records at a parameter vector, records along the first axis."""
-        natural = self.plan.mechanism.parameters.natural(theta)
-        self.simulator.redraw(self.rng)
-        found = self.simulator.at({name: values[0] for name, values in natural.items()})
-        axes = {source.name: source.axis for source in self.plan.private.sources}
-        return {name: np.moveaxis(found[name], axis, 0) for name, axis in axes.items()}
-
-    def _noise(self) -> SimulatedNoise:
-        private = self.plan.private
-        return SimulatedNoise(self.rng, private.neighbors, private.records_per_unit)
-
-    def _posterior(self, released: dict[str, np.ndarray]) -> Any:
-        """Weighted draws of the posterior of one summary."""
-        mechanism = self.plan.mechanism
-        log_likelihood, parameters = mechanism.log_likelihood(released), mechanism.parameters
-        center, covariance = mechanism.start(released)
-
-        def log_density(points: np.ndarray) -> np.ndarray:
-            return np.asarray(parameters.log_prior(points) + log_likelihood(points))
-
-        draw = partial(importance_draws, log_density, center, covariance, self.rng)
-        found = draw(self.draws)
-        if found.effective < LEAST_EFFECTIVE:
-            found = max(found, draw(MORE_DRAWS * self.draws), key=lambda one: one.effective)
-        return found
-
     def result(self) -> Coverage:
         """The simulations as one table."""
         if not self.held:
             raise DomainError(
                 "no simulated summary could be read",
-                got=f"{self.refused} refused, {self.failed} failed",
+                got=f"{self.summaries.refused} refused, {self.summaries.failed} failed",
                 do="this plan is not worth its budget: a larger epsilon, fewer parameters or more "
                 "records",
             )
@@ -287,8 +241,8 @@ class _Study:
             np.array(self.held),
             np.array(self.width),
             np.array(self.effective),
-            self.refused,
-            self.failed,
+            self.summaries.refused,
+            self.summaries.failed,
         )
 
 

@@ -1,4 +1,4 @@
-"""Plots of a `SummaryPlan` and of its simulated `Coverage`."""
+"""Plots of a `SummaryPlan`, of its simulated `Coverage` and of its `EffectPower`."""
 
 from __future__ import annotations
 
@@ -64,5 +64,23 @@ def plot_coverage(coverage: Any, ax: Any = None) -> Any:
     ax.set_ylabel("share that held the parameter")
     ax.set_title(f"{format_count(coverage.simulations, 'simulation')}, ± 2 standard errors",
                  fontsize=10)  # fmt: skip
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def plot_power(found: Any, ax: Any = None) -> Any:
+    """Plot the power of a plan against the true value of the parameter."""
+    ax = _axes(ax)
+    reach = max(1.5 * abs(found.effect - found.null), 4.0 * float(np.median(found.sd)))
+    at = found.null + np.linspace(-reach, reach, 201)
+    ax.plot(at, found.at(at), color=OTHER_COLOR)
+    ax.axhline(1.0 - found.level, color=LINE_COLOR, linestyle="--", linewidth=1)
+    ax.errorbar(
+        [found.effect], [found.found], 2.0 * found.error, fmt="o", color=CHOSEN_COLOR, capsize=3,
+        label=f"{found.simulations} simulations",
+    )  # fmt: skip
+    ax.set(xlabel=f"true {found.parameter}", ylabel="power", ylim=(0.0, 1.03))
+    ax.set_title(f"{found.level:.0%} interval excludes {found.null:g}", fontsize=10)
+    ax.legend(frameon=False, fontsize=8)
     ax.spines[["top", "right"]].set_visible(False)
     return ax

@@ -27,7 +27,9 @@ from pymc_private.release.display import html_card
 from pymc_private.summaries.protocol import Caution, Mechanism
 
 if TYPE_CHECKING:
+    from pymc_private.planning import SummaryTradeOff
     from pymc_private.summaries.coverage import Coverage
+    from pymc_private.summaries.power import EffectPower
 
 LABEL = "privacy proved; posterior approximate: central limit"
 LEAST_NATS = 1.0
@@ -246,6 +248,66 @@ class SummaryPlan(PointsElsewhere):
         )
         self._covered.append(found)
         return found
+
+    def power(self, effect: float, parameter: str, **options: Any) -> EffectPower:
+        """Probability that a posterior interval would exclude a value if an effect is true. Free.
+
+        Simulates records in which the parameter has the value `effect`, others being drawn from
+        the prior, and their summaries; the posterior sd, noise included, gives the power.
+
+        Parameters
+        ----------
+        effect : float
+            True value of the parameter, in natural units.
+        parameter : str
+            ``"sigma"``, ``"beta[0]"`` or ``"beta['age']"``.
+        **options
+            ``null`` (default 0), the value to exclude; ``level`` (.95) of the central interval;
+            ``given``, true values of other free variables by name; ``simulations`` (20),
+            ``random_seed``, ``progressbar``; ``reference``, as of `coverage`.
+
+        Returns
+        -------
+        EffectPower
+
+        Raises
+        ------
+        DomainError
+            No such parameter, or a value outside of its support.
+        NotInformative
+            No simulated summary could be read.
+        """
+        from pymc_private.summaries.power import effect_power
+
+        return effect_power(self, effect, parameter, **{"reference": self.reference, **options})
+
+    def trade_off(self, effect: float, parameter: str, **options: Any) -> SummaryTradeOff:
+        """Posterior sd and power for other numbers of records and other epsilons. Free.
+
+        By a law of two constants, sampling error and noise, from simulated posteriors at the
+        budget of the plan and at one without noise (see `planning.summary_trade_off`).
+
+        Parameters
+        ----------
+        effect, parameter
+            As of `power`.
+        **options
+            ``records`` and ``epsilons``, sequences; ``simulations`` (6) of each kind; and what
+            `power` takes.
+
+        Returns
+        -------
+        planning.SummaryTradeOff
+
+        Raises
+        ------
+        DomainError, NotInformative
+            As of `power`.
+        """
+        from pymc_private.summaries.power import effect_trade_off
+
+        words = {"reference": self.reference, **options}
+        return effect_trade_off(self, parameter, effect=effect, **words)
 
     def summary(self) -> str:
         """The plan in plain text."""

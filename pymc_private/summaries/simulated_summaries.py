@@ -1,0 +1,101 @@
+"""Summaries of simulated records and their posteriors: what a plan is judged by. Reads no data.
+
+At a parameter vector records come from the model, the mechanism releases its summary of them with
+simulated noise, and the posterior of that summary is found by importance sampling.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pymc_private.models.information import ASSUMED_N
+from pymc_private.models.prior import Simulator
+from pymc_private.summaries.importance import WeightedDraws, importance_draws
+from pymc_private.summaries.noise import SimulatedNoise
+
+LEAST_EFFECTIVE = 100.0
+"""Effective draws below which a posterior is drawn anew with more draws."""
+MORE_DRAWS = 8
+"""Factor by which."""
+
+
+class SimulatedSummaries:
+    """Simulates summaries of a plan, and counts those that would not be read.
+
+    Parameters
+    ----------
+    plan : SummaryPlan
+    draws : int
+        Weighted draws of each posterior.
+    rng : numpy.random.Generator
+    reference : mapping or table, optional
+        *Public* covariates of the simulated records; default: uniform on their domain.
+    mechanism : Mechanism, optional
+        Of another budget; default: that of the plan.
+
+    Attributes
+    ----------
+    refused, failed : int
+        Summaries that their warnings refuse, or whose posterior could not be computed.
+
+    Raises
+    ------
+    Unsupported
+        No records can be simulated from the model.
+    """
+
+    def __init__(
+        self,
+        plan: Any,
+        draws: int,
+        rng: np.random.Generator,
+        reference: Any = None,
+        mechanism: Any = None,
+    ) -> None:
+        self.private, self.draws, self.rng = plan.private, draws, rng
+        self.mechanism = plan.mechanism if mechanism is None else mechanism
+        rows = self.private.n if plan.n is not None else plan.guess or ASSUMED_N
+        self.simulator = Simulator(self.private, rows, reference, int(rng.integers(2**32)))
+        self.refused = self.failed = 0
+
+    def posterior_at(self, theta: np.ndarray) -> WeightedDraws | None:
+        """The posterior of a summary of records at one vector (1, p); None of one not read."""
+        mechanism = self.mechanism
+        try:
+            released = mechanism.release(self._records(theta), self._noise())
+            if any(caution.refuse for caution in mechanism.warnings(released)):
+                self.refused += 1
+                return None
+            return self._posterior(released)
+        except (ArithmeticError, ValueError, np.linalg.LinAlgError):
+            self.failed += 1
+            return None
+
+    def _records(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Simulated records at a parameter vector, records along the first axis."""
+        natural = self.mechanism.parameters.natural(theta)
+        self.simulator.redraw(self.rng)
+        found = self.simulator.at({name: values[0] for name, values in natural.items()})
+        axes = {source.name: source.axis for source in self.private.sources}
+        return {name: np.moveaxis(found[name], axis, 0) for name, axis in axes.items()}
+
+    def _noise(self) -> SimulatedNoise:
+        return SimulatedNoise(self.rng, self.private.neighbors, self.private.records_per_unit)
+
+    def _posterior(self, released: dict[str, np.ndarray]) -> WeightedDraws:
+        """Weighted draws of the posterior of one summary."""
+        log_likelihood = self.mechanism.log_likelihood(released)
+        parameters = self.mechanism.parameters
+        center, covariance = self.mechanism.start(released)
+
+        def log_density(points: np.ndarray) -> np.ndarray:
+            return np.asarray(parameters.log_prior(points) + log_likelihood(points))
+
+        draw = partial(importance_draws, log_density, center, covariance, self.rng)
+        found = draw(self.draws)
+        if found.effective < LEAST_EFFECTIVE:
+            found = max(found, draw(MORE_DRAWS * self.draws), key=lambda one: one.effective)
+        return found

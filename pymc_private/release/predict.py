@@ -138,11 +138,11 @@ def predict(
     """
     model = model.base if isinstance(model, PrivateModel) else resolve_model(model)
     variable = _predicted_variable(model, what)
-    replacements = _covariate_replacements(model, covariates)
+    replacements = covariate_replacements(model, covariates)
     parameters = _parameter_inputs(release, model, variable)
-    _refuse_private_inputs(model, variable, set(replacements))
+    refuse_private_inputs(model, variable, set(replacements))
     warn_of_embedded_numbers(variable, [*replacements, *model.free_RVs])
-    graph = _substitute(_without_fixed_size(variable), {**replacements, **parameters[0]})
+    graph = substitute(without_fixed_size(variable), {**replacements, **parameters[0]})
     found = _evaluate_draws(graph, list(parameters[0].values()), parameters[1], release)
     dims = model.named_vars_to_dims.get(variable.name) or ()
     draws = _as_dataarray(variable.name, found, dims)
@@ -175,7 +175,7 @@ def _predicted_variable(model: Any, what: str | None) -> Any:
     return model[what]
 
 
-def _covariate_replacements(model: Any, covariates: Mapping[str, Any]) -> dict[Variable, Variable]:
+def covariate_replacements(model: Any, covariates: Mapping[str, Any]) -> dict[Variable, Variable]:
     """Replacements of data variables by public values, and of the lengths of their dims."""
     data = {variable.name: variable for variable in model.data_vars}
     replacements: dict[Variable, Variable] = {}
@@ -221,7 +221,7 @@ def _parameter_inputs(
     return inputs, draws
 
 
-def _refuse_private_inputs(model: Any, variable: Variable, given: set[Variable]) -> None:
+def refuse_private_inputs(model: Any, variable: Variable, given: set[Variable]) -> None:
     """Refuse data variables, observed variables and arrays of records among what else it reads."""
     read = set(ancestors([variable]))
     missing = [v.name for v in model.data_vars if v in read - given]
@@ -256,7 +256,7 @@ def _is_random_variable(variable: Variable) -> bool:
     return variable.owner is not None and isinstance(variable.owner.op, RandomVariable)
 
 
-def _without_fixed_size(variable: Any) -> Any:
+def without_fixed_size(variable: Any) -> Any:
     """A random variable whose parameters give its size, where the model fixed a number."""
     if not _is_random_variable(variable):
         return variable
@@ -267,7 +267,7 @@ def _without_fixed_size(variable: Any) -> Any:
     return fresh.outputs[1]
 
 
-def _substitute(variable: Variable, replacements: Mapping[Variable, Variable]) -> Variable:
+def substitute(variable: Variable, replacements: Mapping[Variable, Variable]) -> Variable:
     """The graph of the variable with some of what it reads replaced."""
     read = set(ancestors([variable], blockers=set(replacements)))  # nothing above what is replaced
     inside = {old: new for old, new in replacements.items() if old in read}

@@ -181,6 +181,34 @@ class Summary(PointsElsewhere, Publishable):
         declared, mechanism = self.of_model(private)
         return noise_aware_model(declared, mechanism, self._released)
 
+    def predictive_model(self, private: PrivateModel | None = None, **covariates: Any) -> pm.Model:
+        """A PyMC model of outcomes at public covariates, for draws of `model`. Free.
+
+        The parameters are those of `model`, the outcomes are variables that nobody observed, and
+        the covariates can be moved::
+
+            with summary.predictive_model(x=[0.0, 0.5]):
+                pm.sample_posterior_predictive(idata, var_names=["y"], predictions=True)
+                pm.set_data({"x": [1.0, 2.0, 3.0]})
+
+        Parameters
+        ----------
+        private : PrivateModel, optional
+            As of `model`.
+        **covariates : array
+            *Public* values of the ``pm.Data`` that outcomes read; any number of rows.
+
+        Raises
+        ------
+        DomainError
+            A covariate is missing, unknown, or written into the model as an array.
+        Unsupported
+            The model has no outcome with a distribution.
+        """
+        from pymc_private.summaries.predictive_model import predictive_model
+
+        return predictive_model(self.of_model(private)[0], covariates)
+
     def of_model(self, private: PrivateModel | None) -> tuple[PrivateModel, Mechanism]:
         """The model and the mechanism; a model that is given must have the same structure."""
         if private is None:

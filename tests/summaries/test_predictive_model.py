@@ -1,0 +1,70 @@
+"""Outcomes at public covariates, by PyMC's own functions."""
+
+from __future__ import annotations
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_private as pmp
+from pymc_private.errors import DomainError
+from pymc_private.models.compat import has_group, to_groups
+from pymc_private.summaries.predictive_model import predictive_model
+
+N, SLOPES, SIGMA = 120, [1.0, 2.0], 0.1
+SECRET = 0.123456789
+
+
+def private_of(named):
+    rng = np.random.default_rng(0)
+    dims = "row" if named else None
+    rows = rng.uniform(-1, 1, N)
+    with pm.Model(coords={"row": range(N)} if named else None) as model:
+        x = pm.Data("x", np.where(np.arange(N) == 3, SECRET, rows), dims=dims)
+        slopes = pm.Normal("slopes", 0, 1, shape=2)
+        mean = slopes[0] + slopes[1] * x
+        pm.Normal("y", mean, pm.LogNormal("sigma", 0, 0.5), observed=np.zeros(N), dims=dims)
+    records = "row" if named else {"x": 0, "y": 0}
+    return pmp.privatize(model, records=records, domain={"x": (-1, 1), "y": (-5, 5)})
+
+
+def draws():
+    return to_groups(
+        posterior=xr.Dataset(
+            {
+                "slopes": (("chain", "draw", "k"), np.tile(SLOPES, (1, 1500, 1))),
+                "sigma": (("chain", "draw"), np.full((1, 1500), SIGMA)),
+            }
+        )
+    )
+
+
+def predicted():
+    words = {"var_names": ["y"], "predictions": True, "progressbar": False, "random_seed": 1}
+    found = pm.sample_posterior_predictive(draws(), **words)
+    assert not has_group(found, "observed_data")
+    return found["predictions"]["y"].values[0]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_predictions_move_with_the_covariates(named):
+    private = private_of(named)
+    model = predictive_model(private, {"x": [0.0, 0.5, 1.0]})
+    with model:
+        y = predicted()
+        np.testing.assert_allclose(y.mean(axis=0), [1.0, 2.0, 3.0], atol=5 * SIGMA / 1500**0.5)
+        np.testing.assert_allclose(y.std(axis=0), SIGMA, rtol=0.1)
+        pm.set_data({"x": [-1.0, 1.0]}, **({"coords": {"row": [0, 1]}} if named else {}))
+        np.testing.assert_allclose(predicted().mean(axis=0), [-1.0, 3.0], atol=0.02)
+    secret = np.float64(SECRET).tobytes()
+    assert secret in cloudpickle.dumps(private.base)
+    assert secret not in cloudpickle.dumps(model)
+
+
+def test_private_rows_and_missing_covariates_are_refused():
+    with pytest.raises(DomainError, match="nothing for x"):
+        predictive_model(private_of(True), {})
+    with pytest.raises(DomainError, match="no data variable 'z'"):
+        predictive_model(private_of(True), {"x": [0.0], "z": [0.0]})

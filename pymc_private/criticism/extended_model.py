@@ -80,13 +80,20 @@ def log_bayes_factor(plan: CheckPlan, result: Check, name: str | None = None) ->
 
     Parameters and errors are those of `extended_model`.
     """
+    return log_evidence_ratio(*_pieces(plan, result, name))
+
+
+def log_evidence_ratio(
+    mechanism: Any, released: Mapping[str, np.ndarray], part: PlannedTest, value: float
+) -> float:
+    """Log Bayes factor of the number that one check of an alternative model released, in nats."""
     densities = []
     for seen in (True, False):
-        fit = extended_fit(plan, result, name, seen=seen)
+        fit = fit_of(mechanism, released, part, value, seen=seen)
         draws = fit.posterior()
-        place, value = fit.place, fit.pooled.center[fit.place]
+        place, at = fit.place, fit.pooled.center[fit.place]
         mean, sd = draws.mean[place], draws.sd[place]
-        densities.append(-0.5 * ((value - mean) / sd) ** 2 - float(np.log(sd)))
+        densities.append(-0.5 * ((at - mean) / sd) ** 2 - float(np.log(sd)))
     return float(densities[1] - densities[0])
 
 
@@ -143,18 +150,48 @@ class ExtendedFit:
         return importance_draws(density, *self.start(), rng, DRAWS)
 
 
-def extended_fit(
-    plan: CheckPlan, result: Check, name: str | None = None, seen: bool = True
+def extended_fit(plan: CheckPlan, result: Check, name: str | None = None) -> ExtendedFit:
+    """The likelihood of the summary and of the check; see `extended_model`."""
+    return fit_of(*_pieces(plan, result, name))
+
+
+def fit_of(
+    mechanism: Any,
+    released: Mapping[str, np.ndarray],
+    part: PlannedTest,
+    value: float,
+    *,
+    seen: bool = True,
 ) -> ExtendedFit:
-    """The likelihood of the summary and, if `seen`, of the check; see `extended_model`."""
-    part, direction = _alternative_part(plan, name)
-    _refuse_other_result(plan, result)
+    """The likelihood of a summary by scores and, if `seen`, of the number of a check.
+
+    Parameters
+    ----------
+    mechanism : ScoreMechanism
+    released : mapping of str to array
+        The summary.
+    part : PlannedTest
+        Of an alternative model.
+    value : float
+        What it released.
+    seen : bool
+        Whether the check says anything.
+    """
+    direction = cast(AlternativeDirection, part.statistic.direction)
     place = _place_of(direction, part.statistic.theta)
-    fitted, mechanism = plan.summary_released.released, plan.mechanism
-    support = mechanism.model.support  # type: ignore[attr-defined]
-    model = QuadratureModel(direction.density, support)
-    whole = _Whole(mechanism, fitted, part, direction, place, result[part.name].statistic)
+    model = QuadratureModel(direction.density, mechanism.model.support)
+    whole = _Whole(mechanism, released, part, direction, place, value)
     return ExtendedFit(direction.private, model, whole.pooled(seen), place[-1])
+
+
+def _pieces(
+    plan: CheckPlan, result: Check, name: str | None
+) -> tuple[Any, Mapping[str, np.ndarray], PlannedTest, float]:
+    """Mechanism, summary, planned test and released number of an alternative model."""
+    part = _alternative_part(plan, name)
+    _refuse_other_result(plan, result)
+    value = float(result[part.name].statistic)
+    return plan.mechanism, plan.summary_released.released, part, value
 
 
 class _Whole:
@@ -371,12 +408,10 @@ def _place_of(direction: AlternativeDirection, theta: np.ndarray) -> np.ndarray:
     return place
 
 
-def _alternative_part(
-    plan: CheckPlan, name: str | None
-) -> tuple[PlannedTest, AlternativeDirection]:
-    """The part of a plan that checks an alternative model, and its score."""
+def _alternative_part(plan: CheckPlan, name: str | None) -> PlannedTest:
+    """The part of a plan that checks an alternative model."""
     found = [
-        (part, part.statistic.direction)
+        part
         for part in plan.parts
         if isinstance(part, PlannedTest)
         and isinstance(part.statistic.direction, AlternativeDirection)

@@ -15,11 +15,13 @@ import pymc as pm
 import pytensor
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorConstant
 
-from pymc_private.errors import DomainError, Unsupported
-from pymc_private.models.private_model import PrivateModel
+from pymc_private.errors import Unsupported
+from pymc_private.models.data_variables import underlying_array
+from pymc_private.models.private_model import PrivateModel, record_dims
 from pymc_private.release.predict import (
     covariate_replacements,
     refuse_private_inputs,
@@ -63,12 +65,9 @@ def predictive_model(private: PrivateModel, covariates: Mapping[str, Any]) -> pm
     swaps = _with_covariates(model, base, covariates)
     swaps |= {rv: model[rv.name] for rv in base.free_RVs}
     for rv in base.observed_RVs:
-        graph = substitute(without_fixed_size(rv), swaps | _fresh_generators(rv))
-        dims = base.named_vars_to_dims.get(rv.name)
-        for dim in dims or ():
-            if dim is not None and dim not in model.coords:
-                model.add_coord(dim, base.coords.get(dim), length=_fixed_length(base, dim))
-        model.register_rv(graph, rv.name, dims=dims)
+        free = _without_private_size(without_fixed_size(rv), private, set(swaps))
+        graph = substitute(free, swaps | _fresh_generators(rv))
+        model.register_rv(graph, rv.name, dims=_dims_of(graph, rv.name, model, private))
     refuse_private_arrays(model, private)
     return model
 
@@ -93,16 +92,46 @@ def _with_covariates(
     return swaps
 
 
-def _fixed_length(base: Any, dim: str) -> int | None:
-    """The length of a dim that no covariate has; None where coordinates tell it."""
-    length = base.dim_lengths[dim]
-    if not isinstance(length, TensorConstant):
-        raise DomainError(
-            "the number of rows to predict is that of public covariates",
-            got=f"no covariate with the dim {dim!r}",
-            do="pass the covariates of the outcome",
-        )
-    return int(length.data)
+def _without_private_size(rv: Any, private: PrivateModel, given: set[Variable]) -> Any:
+    """A random variable whose size is that of its parameters, where the model's is the records'."""
+    node = rv.owner
+    if node is None or not isinstance(node.op, RandomVariable):
+        return rv
+    base = private.base
+    hidden = {source.variable for source in private.sources}
+    hidden |= {underlying_array(base.rvs_to_values[v]) for v in base.observed_RVs}
+    hidden |= {v for v in map(base.dim_lengths.get, record_dims(private)) if v is not None}
+    if not (hidden - given).intersection(ancestors([node.op.size_param(node)], blockers=given)):
+        return rv
+    fresh = node.op.make_node(node.op.rng_param(node), None, *node.op.dist_params(node))
+    return fresh.outputs[1]
+
+
+def _dims_of(
+    graph: Variable, name: str, model: pm.Model, private: PrivateModel
+) -> tuple[str | None, ...] | None:
+    """Dims of an outcome, those of its entries declared; of records, whose labels stay behind.
+
+    Without covariates an outcome is that of one record.
+    """
+    base, hidden = private.base, record_dims(private)
+    dims = base.named_vars_to_dims.get(name)
+    if dims is None:
+        return None
+    if graph.type.ndim < len(dims):
+        dims = tuple(dim for dim in dims if dim not in hidden)
+    if None in dims or len(dims) != graph.type.ndim:
+        return None
+    for dim, length in zip(dims, graph.type.shape, strict=True):
+        if dim in model.dim_lengths:
+            continue
+        if dim not in hidden:
+            model.add_coord(dim, base.coords.get(dim), length=int(base.dim_lengths[dim].eval()))
+        elif length == 1:
+            model.add_coord(dim, length=1)
+        else:
+            return None
+    return tuple(dims)
 
 
 def _fresh_generators(variable: Variable) -> dict[Variable, Variable]:

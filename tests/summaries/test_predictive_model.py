@@ -63,6 +63,22 @@ def test_predictions_move_with_the_covariates(named):
     assert secret not in cloudpickle.dumps(model)
 
 
+def test_labels_of_records_stay_behind():
+    """Without covariates one outcome of a new record is predicted."""
+    labels = [f"patient {k}" for k in range(N)]
+    with pm.Model(coords={"patient": labels, "visit": ["first", "second"]}) as model:
+        rate = pm.Gamma("rate", 2, 1, dims="visit")
+        pm.Poisson("y", rate, observed=np.ones((N, 2), int), dims=("patient", "visit"))
+    private = pmp.privatize(model, records="patient", domain={"y": (0, 9)})
+    made = predictive_model(private, {})
+    assert dict(made.coords) == {"visit": ("first", "second"), "patient": None}
+    assert made.named_vars_to_dims["y"] == ("patient", "visit")
+    assert b"patient 7" not in cloudpickle.dumps(made)
+    with made:
+        found = pm.draw(made["y"], 3000, random_seed=1)
+    np.testing.assert_allclose(found.mean(axis=0), [[2.0, 2.0]], atol=0.15)
+
+
 def test_private_rows_and_missing_covariates_are_refused():
     with pytest.raises(DomainError, match="nothing for x"):
         predictive_model(private_of(True), {})

@@ -33,7 +33,7 @@ from pymc_private.release.draws_job import promised_guarantee, publication_facts
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise, chunk_size, chunks_of
 from pymc_private.summaries.protocol import Records, SummaryNoise
-from pymc_private.summaries.summarize import records_of
+from pymc_private.summaries.summary_job import records_of
 from pymc_private.summaries.summary_plan import structure_of
 
 

@@ -78,6 +78,16 @@ class Source:
         """Whether entries are integers by type."""
         return not self.dtype.startswith("float")
 
+    def is_declared_as(self, other: Source) -> bool:
+        """Whether another model declares this variable alike: its name, axis, row and domain."""
+        mine, own = vars(self.domain), vars(other.domain)
+        return (
+            (self.name, self.axis, self.row_shape) == (other.name, other.axis, other.row_shape)
+            and type(self.domain) is type(other.domain)
+            and mine.keys() == own.keys()
+            and all(np.array_equal(np.asarray(mine[k]), np.asarray(own[k])) for k in mine)
+        )
+
     def input(self) -> Variable:
         """A fresh symbolic input of any shape; only axes of length 1 besides the records stay."""
         static = [1 if size == 1 and i != self.axis else None for i, size in enumerate(self.shape)]

@@ -6,7 +6,12 @@ import math
 
 from pymc_private.privacy.rounding import format_count
 from pymc_private.report.render import BulletList, FieldList, ReportTable, Section
-from pymc_private.summaries.summary import Summary, label_sentence, verdict_sentence
+from pymc_private.summaries.summary import (
+    Summary,
+    label_sentence,
+    together_sentence,
+    verdict_sentence,
+)
 
 SUMMARY_NOT_COVERED = (
     "The guarantee covers the summary, and with it whatever is computed from the summary alone: "
@@ -62,6 +67,8 @@ def posterior_section(summary: Summary) -> Section:
     else:
         more = f", {coverage['refused']} refused" if coverage["refused"] else ""
         sentences.append(f"Simulated before the data were read: {coverage['sentence']}{more}.")
+    if others := together_sentence(facts):
+        sentences.append(f"{others[0].upper()}{others[1:]}.")
     return Section("Posterior", (BulletList(tuple(sentences)),), beside=True)
 
 

@@ -45,8 +45,18 @@ def noise_aware_model(
     Incompatible
         The potential refers to the private data, or is not of these parameters.
     """
-    model = prior_model(private)
-    potential = mechanism.potential(released, {rv.name: rv for rv in model.free_RVs})
+    return add_summary(prior_model(private), private, mechanism, released)
+
+
+def add_summary(
+    model: pm.Model,
+    private: PrivateModel,
+    mechanism: Mechanism,
+    released: Mapping[str, np.ndarray],
+) -> pm.Model:
+    """Add the likelihood of a released summary to a model that names all of its parameters."""
+    names = mechanism.parameters.names
+    potential = mechanism.potential(released, {name: model[name] for name in names})
     name = SUMMARY_POTENTIAL
     while name in model.named_vars:
         name += "_"
@@ -55,7 +65,7 @@ def noise_aware_model(
     refuse_private_arrays(model, private)
     center = mechanism.parameters.natural(mechanism.start(released)[0][None])
     for rv in model.free_RVs:
-        start = center[rv.name][0]
+        start = center[rv.name][0] if rv.name in center else np.array(np.nan)
         if np.isfinite(start).all():
             model.rvs_to_initial_values[rv] = start
     return model

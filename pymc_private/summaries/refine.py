@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,7 @@ from pymc_private.errors import DomainError, Incompatible, NotInformative, Unsup
 from pymc_private.ledger import Ledger
 from pymc_private.models.compat import pickle_state, unpickle
 from pymc_private.models.data_clipping import clip_to_domain
-from pymc_private.models.made_up_records import (
-    corner_records,
-    simulated_records,
-    stand_in_models,
-    uniform_records,
-)
 from pymc_private.models.private_model import PrivateModel, moved_sources
-from pymc_private.models.record_likelihood import temporary_records
 from pymc_private.models.verdict import variance_removed, verdict_of
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.rounding import format_number
@@ -37,16 +30,20 @@ from pymc_private.release.allowed import as_float
 from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
 from pymc_private.release.display import html_card
 from pymc_private.release.draws_job import promised_guarantee, publication_facts
-from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.coverage import coordinate_names
-from pymc_private.summaries.noise import LatticeNoise, largest_mu
+from pymc_private.summaries.noise import largest_mu
 from pymc_private.summaries.protocol import Released
 from pymc_private.summaries.refinement import RefinementRound, planned_round
-from pymc_private.summaries.rehearse import Rehearsal, rehearse_summary
+from pymc_private.summaries.rehearse import Rehearsal
 from pymc_private.summaries.scores import ScoreMechanism
-from pymc_private.summaries.summarize import private_noise, records_of, seeded_noise
 from pymc_private.summaries.summary import Summary
 from pymc_private.summaries.summary_contents import shapes_of
+from pymc_private.summaries.summary_job import (
+    private_noise,
+    records_of,
+    rehearse_release,
+    seeded_noise,
+)
 from pymc_private.summaries.summary_plan import structure_of
 
 ROUNDS_PLANNED = (
@@ -293,18 +290,22 @@ def _refinement_job(
     rehearsed: list[Rehearsal] = []
 
     def drawn(seed: int | None) -> Released:
-        noise = private_noise(plan) if seed is None else seeded_noise(plan, seed)
+        model = plan.private
+        noise = private_noise(model) if seed is None else seeded_noise(model, seed)
         stages = len(plan.round.stages)
         with suppress_warnings(), progress_bar(stages, progressbar, "second round") as progress:
-            clip_to_domain(plan.private, "refine")
-            records = records_of(plan.private)
-            released = plan.round.release(plan.first.released, records, noise, progress)
+            clip_to_domain(model, "refine")
+            released = plan.round.release(plan.first.released, records_of(model), noise, progress)
         if rehearsed and shapes_of(released) != rehearsed[0].shapes:
             raise Incompatible("a refined summary has other shapes than its rehearsal")
         return released
 
     def built(released: Any, ledger_facts: Mapping[str, Any] | None) -> Summary:
         return refined_summary(plan, released, name, ledger_facts)
+
+    def rehearse() -> None:
+        release = partial(plan.round.release, plan.first.released)
+        rehearsed.append(rehearse_release(plan, release, lambda found: built(found, {})))
 
     return charge.ReleaseJob(
         guarantee=plan.guarantee,
@@ -313,30 +314,13 @@ def _refinement_job(
         key=plan.fingerprint,
         label="second round of a noisy summary (scores)",
         another="another summary or budget",
-        rehearse=lambda: rehearsed.append(_rehearsed(plan, name)),
+        rehearse=rehearse,
         draw=drawn,
         build=built,
         restore=Summary.from_bytes,
         verb="refine",
         kind="Summary",
     )
-
-
-def _rehearsed(plan: RefinementPlan, name: str | None) -> Rehearsal:
-    """All that a charged round does, on made-up records with noise of a public seed."""
-
-    def release(private: PrivateModel) -> Released:
-        randomness = SeededRandomness.from_seed(0)
-        noise = LatticeNoise(randomness, private.neighbors, private.records_per_unit)
-        clip_to_domain(private, "refine")
-        return plan.round.release(plan.first.released, records_of(private), noise)
-
-    def build(released: Released) -> Summary:
-        return refined_summary(plan, released, name, {})
-
-    kinds = (simulated_records, uniform_records, corner_records)
-    with temporary_records(plan.private.graph):
-        return rehearse_summary(plan, stand_in_models(plan.private, kinds), release, build)
 
 
 def refined_summary(

@@ -140,10 +140,34 @@ class ScoreDesign:
         return lambda bound: noise.sd(bound, True, mu, size)
 
 
+@dataclass(frozen=True, eq=False)
+class SharedReference:
+    """Number of records and moved references that another release of the same records gave.
+
+    Attributes
+    ----------
+    count : float
+    large, small : CovariateReference
+    moments : dict of str to array
+        ``moments`` and ``moments_sd``.
+    """
+
+    count: float
+    large: CovariateReference
+    small: CovariateReference
+    moments: Released
+
+
 def release_scores(
-    design: ScoreDesign, records: Records, noise: SummaryNoise, progress: Progress | None = None
+    design: ScoreDesign,
+    records: Records,
+    noise: SummaryNoise,
+    progress: Progress | None = None,
+    shared: SharedReference | None = None,
 ) -> Released:
     """All stages in order: noisy sums, and the public numbers between them.
+
+    With `shared` the number of records and the moments are not released again.
 
     Returns
     -------
@@ -153,7 +177,7 @@ def release_scores(
         curvature, ``quantiles`` of both bounds; the moved references, ``large:name``,
         ``large_weights`` and the same of ``small``; ``moments`` and ``moments_sd``.
     """
-    return _Run(design, records, noise, progress).run()
+    return _Run(design, records, noise, progress).run(shared)
 
 
 def release_round(
@@ -207,10 +231,14 @@ class _Run:
             name: [] for name in ("thetas", "metrics", "bounds", "sds", "scores")
         }
 
-    def run(self) -> Released:
+    def run(self, shared: SharedReference | None = None) -> Released:
         """All stages in order."""
-        self.count = self._count()
-        large, small, fixed = self._references()
+        if shared is None:
+            self.count = self._count()
+            large, small, fixed = self._references()
+        else:
+            self.count, large, small = shared.count, shared.large, shared.small
+            fixed = dict(shared.moments)
         self.large, self.weights = large, self.count * large.weights
         mode, covariance = self._pilots()
         fixed |= self._final(mode, covariance)

@@ -75,7 +75,12 @@ from pymc_private.summaries.score_budget import (
 )
 from pymc_private.summaries.score_likelihood import Curvature, PooledLikelihood, pooled_likelihood
 from pymc_private.summaries.score_model import HasDensity, score_potential
-from pymc_private.summaries.score_release import MomentsStage, ScoreDesign, release_scores
+from pymc_private.summaries.score_release import (
+    MomentsStage,
+    ScoreDesign,
+    SharedReference,
+    release_scores,
+)
 from pymc_private.summaries.symmetric import floor_eigenvalues, matrix_power
 
 FINAL_MODE_STEPS = 8
@@ -270,10 +275,17 @@ class ScoreMechanism:
 
     # ---- the release -----------------------------------------------------------------------------
     def release(
-        self, records: Records, noise: SummaryNoise, progress: Progress | None = None
+        self,
+        records: Records,
+        noise: SummaryNoise,
+        progress: Progress | None = None,
+        shared: SharedReference | None = None,
     ) -> Released:
-        """Read the records and give all that leaves: see the module."""
-        return release_scores(self.design, records, noise, progress)
+        """Read the records and give all that leaves: see the module.
+
+        `shared`: number of records and moments that were released with another summary.
+        """
+        return release_scores(self.design, records, noise, progress, shared)
 
     # ---- after the release -----------------------------------------------------------------------
     def log_likelihood(self, released: Mapping[str, np.ndarray]) -> LogLikelihood:

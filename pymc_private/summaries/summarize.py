@@ -9,24 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, overload
 
-import numpy as np
-
-from pymc_private.errors import DomainError, Incompatible, NotInformative
+from pymc_private.errors import DomainError, Incompatible
 from pymc_private.ledger import Ledger
 from pymc_private.models.data_clipping import clip_to_domain
-from pymc_private.models.fingerprint import declaration_fingerprint
-from pymc_private.models.made_up_records import (
-    corner_records,
-    simulated_records,
-    stand_in_models,
-    uniform_records,
-)
 from pymc_private.models.private_model import PrivateModel, privatize
-from pymc_private.models.record_likelihood import temporary_records
-from pymc_private.models.verdict import WEAK_SHARE
-from pymc_private.privacy.rounding import format_count
 from pymc_private.release import charge
 from pymc_private.release.arguments import (
     refuse_keywords,
@@ -34,20 +22,23 @@ from pymc_private.release.arguments import (
     refuse_second_declaration,
 )
 from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
-from pymc_private.release.draws_job import promised_guarantee, publication_facts
-from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 from pymc_private.summaries.choose_mechanism import AUTO, make_summary_plan
-from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise
+from pymc_private.summaries.joint_release import summarize_together
 from pymc_private.summaries.protocol import Progress, Released, SummaryNoise
-from pymc_private.summaries.rehearse import Rehearsal, rehearse_summary
+from pymc_private.summaries.rehearse import Rehearsal
 from pymc_private.summaries.summary import Summary
 from pymc_private.summaries.summary_contents import shapes_of
+from pymc_private.summaries.summary_job import (
+    build_summary,
+    private_noise,
+    records_of,
+    refuse_uninformative,
+    rehearse_release,
+    seeded_noise,
+)
 from pymc_private.summaries.summary_plan import (
-    LABEL,
-    LEAST_NATS,
     SummaryPlan,
     check_plan_unchanged,
-    summary_improvements,
 )
 
 DRAW_KEYWORDS = {
@@ -59,6 +50,14 @@ DRAW_KEYWORDS = {
     "chains": "say it to pm.sample on summary.model()",
     "tune": "say it to pm.sample on summary.model()",
 }
+
+
+@overload
+def summarize(what: list[Any] | tuple[Any, ...], **words: Any) -> list[Summary]: ...
+
+
+@overload
+def summarize(what: Any = None, **words: Any) -> Summary: ...
 
 
 def summarize(
@@ -79,7 +78,7 @@ def summarize(
     reference: Any = None,
     n: int | None = None,
     **declaration: Any,
-) -> Summary:
+) -> Summary | list[Summary]:
     """Release one noisy summary of the records, from which an ordinary posterior follows.
 
     The order is fixed: everything that can fail is checked from the plan alone, and all of it is
@@ -87,11 +86,15 @@ def summarize(
     What is released are noisy sums and public facts. ``with summary.model(): pm.sample()`` costs
     nothing more, however often.
 
+    A list of plans of the same records is released at once: one charge, one stored record, and
+    what plans can share (the number of records, moments of the covariates) is paid once.
+
     Parameters
     ----------
-    what : SummaryPlan, PrivateModel, pymc.Model or Bambi model, optional
+    what : SummaryPlan, PrivateModel, pymc.Model or Bambi model, or list; optional
         A plan is released as it stands. A private model needs `epsilon`; a model takes the
-        keywords of `privatize`, too. Default: the model of the context.
+        keywords of `privatize`, too. A list holds plans, or private models with one budget for all
+        of them, divided equally. Default: the model of the context.
     epsilon, delta : float
         Budget (epsilon in nats). Of a plan: may be left out.
     ledger : Ledger, optional
@@ -120,7 +123,8 @@ def summarize(
 
     Returns
     -------
-    Summary
+    Summary, or list of Summary
+        A list for a list, in its order; each has the guarantee of all of them.
 
     Raises
     ------
@@ -134,8 +138,8 @@ def summarize(
     PymcPrivateError
         The release failed after the charge, and the error says so.
     Incompatible
-        The name belongs to another plan, `save` names another file, or the plan's model was
-        changed since.
+        The name belongs to another plan, `save` names another file, the plan's model was
+        changed since, or plans of a list are of different records.
     DomainError, NotCertified, Unsupported
         As `privatize` and `calibrate`; a release that fails on made-up records of the domain, too.
         Nothing was charged.
@@ -151,6 +155,18 @@ def summarize(
     """
     refuse_keywords(summarize, declaration, DRAW_KEYWORDS)
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    if isinstance(what, list | tuple):
+        refuse_second_declaration(declaration)
+        return summarize_together(
+            what,
+            options,
+            epsilon=epsilon,
+            delta=delta,
+            request={"method": method, "reference": reference, "n": n},
+            progressbar=progressbar,
+            accept_prior=accept_prior,
+            accept=accept,
+        )
     plan = _resolve_plan(what, epsilon, delta, method, reference, n, declaration)
     check_plan_unchanged(plan)
     found = charge.publish(_summary_job(plan, name, progressbar, accept_prior), options)
@@ -224,7 +240,8 @@ def _summary_job(
     rehearsed: list[Rehearsal] = []
 
     def drawn(seed: int | None) -> Released:
-        noise = private_noise(plan) if seed is None else seeded_noise(plan, seed)
+        model = plan.private
+        noise = private_noise(model) if seed is None else seeded_noise(model, seed)
         released = _charged_release(plan, noise, progressbar)
         if rehearsed and shapes_of(released) != rehearsed[0].shapes:
             raise Incompatible("a summary has other shapes than its rehearsal")
@@ -233,7 +250,7 @@ def _summary_job(
     def rehearse() -> None:
         if not accept_prior:
             refuse_uninformative(plan)
-        rehearsed.append(rehearse_once(plan, name))
+        rehearsed.append(rehearse_release(plan, plan.mechanism.release, lambda r: built(r, {})))
 
     def built(released: Any, ledger_facts: Mapping[str, Any] | None) -> Summary:
         return build_summary(plan, released, name, ledger_facts)
@@ -254,58 +271,6 @@ def _summary_job(
     )
 
 
-def private_noise(plan: SummaryPlan) -> SummaryNoise:
-    """Noise for a charged release, from the operating system's randomness."""
-    return LatticeNoise(SystemRandomness(), plan.private.neighbors, plan.private.records_per_unit)
-
-
-def seeded_noise(plan: SummaryPlan, seed: int) -> SummaryNoise:
-    """Noise that anyone can compute: not private."""
-    rng = np.random.default_rng(seed)
-    return SimulatedNoise(rng, plan.private.neighbors, plan.private.records_per_unit)
-
-
-def refuse_uninformative(plan: SummaryPlan) -> None:
-    """Refuse to charge for a summary that is expected to tell next to nothing."""
-    nats = plan.nats
-    if not nats >= LEAST_NATS:
-        got = f"{nats:.2g} nats about {format_count(plan.mechanism.parameters.size, 'parameter')}"
-        allowed = f"at least {LEAST_NATS:g} nat"
-    elif plan.verdict == "prior":
-        got = f"expected to remove {plan.information:.2g} of the prior variance of a parameter"
-        allowed = f"at least {WEAK_SHARE}"
-    else:
-        return
-    raise NotInformative(
-        "this summary would hardly tell more than the prior; nothing was charged",
-        got=got,
-        allowed=f"{allowed}, or accept_prior=True",
-        do=f"what may tell more: {', '.join(summary_improvements(plan))}",
-    )
-
-
-def rehearse_once(plan: SummaryPlan, name: str | None) -> Rehearsal:
-    """Rehearse on made-up records all that a charged release does."""
-
-    def release(private: PrivateModel) -> Released:
-        randomness = SeededRandomness.from_seed(0)
-        noise = LatticeNoise(randomness, private.neighbors, private.records_per_unit)
-        clip_to_domain(private, "summarize")
-        return plan.mechanism.release(records_of(private), noise)
-
-    def build(released: Released) -> Summary:
-        return build_summary(plan, released, name, {})
-
-    kinds = (simulated_records, uniform_records, corner_records)
-    with temporary_records(plan.private.graph):
-        return rehearse_summary(plan, stand_in_models(plan.private, kinds), release, build)
-
-
-def records_of(private: PrivateModel) -> dict[str, np.ndarray]:
-    """The private data by name of the source, records along the first axis."""
-    return {s.name: np.moveaxis(np.asarray(s.values()), s.axis, 0) for s in private.sources}
-
-
 def _charged_release(plan: SummaryPlan, noise: SummaryNoise, progressbar: bool) -> Released:
     """Clip the data once more and release, without warnings."""
     stages = len(plan.mechanism.stages)
@@ -313,44 +278,3 @@ def _charged_release(plan: SummaryPlan, noise: SummaryNoise, progressbar: bool) 
         clip_to_domain(plan.private, "summarize")
         told: Progress = progress
         return plan.mechanism.release(records_of(plan.private), noise, told)
-
-
-def build_summary(
-    plan: SummaryPlan,
-    released: Mapping[str, np.ndarray],
-    name: str | None,
-    ledger_facts: Mapping[str, Any] | None,
-) -> Summary:
-    """The summary with public facts; without those of a ledger it is a seeded one."""
-    model, mechanism = plan.private, plan.mechanism
-    guarantee = promised_guarantee(plan.guarantee, ledger_facts)
-    cautions = [{"text": c.text, "refuse": c.refuse} for c in mechanism.warnings(released)]
-    coverage = plan.found_coverage
-    facts = {
-        "method": plan.method,
-        "claim": "proved (in floating point)",
-        "label": LABEL,
-        "asked": plan.epsilon,
-        "records": model.records,
-        "domain": model.domain,
-        "n": plan.n,
-        "guess": plan.guess,
-        "trim": {k: [b.lower.tolist(), b.upper.tolist()] for k, b in model.region.items()},
-        "mechanism": dict(mechanism.facts),
-        "parameters": list(mechanism.parameters.names),
-        "size": int(mechanism.parameters.size),
-        "information": _finite(plan.nats),
-        "share": _finite(plan.information),
-        "verdict": plan.verdict,
-        "coverage": None if coverage is None else coverage.facts,
-        "cautions": cautions,
-        "withheld": [],
-        "model": plan.structure,
-        "declaration": declaration_fingerprint(model),
-    } | publication_facts(guarantee, plan.charged_delta, name, ledger_facts)
-    return Summary(released, guarantee, facts, private=ledger_facts is not None)
-
-
-def _finite(value: float) -> float:
-    """A number for JSON: what is not known is 0."""
-    return float(value) if np.isfinite(value) else 0.0

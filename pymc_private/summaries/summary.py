@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +33,16 @@ from pymc_private.release.publishable import Publishable
 from pymc_private.release.release import EPSILON_TOLERANCE, Release, read_saved_file
 from pymc_private.summaries.protocol import Caution, Mechanism, Released
 from pymc_private.summaries.summary_contents import (
+    GROUP_OF_SEVERAL,
     check_released,
     check_summary_facts,
     damaged_summary,
     fingerprint_of,
     header_of,
-    holds_summary,
+    holds_group,
+    parse_several,
     parse_summary,
+    several_bytes,
     summary_bytes,
 )
 from pymc_private.summaries.summary_plan import structure_of
@@ -170,6 +173,12 @@ class Summary(PointsElsewhere, Publishable):
         """
         from pymc_private.summaries.noise_aware_model import noise_aware_model
 
+        self._refuse_unusable(accept)
+        declared, mechanism = self.of_model(private)
+        return noise_aware_model(declared, mechanism, self._released)
+
+    def _refuse_unusable(self, accept: bool) -> None:
+        """Refuse a posterior that the summary's own warnings refuse."""
         refused = [caution.text for caution in self.warnings if caution.refuse]
         if refused and not (accept or self._accepted):
             raise NotInformative(
@@ -178,8 +187,6 @@ class Summary(PointsElsewhere, Publishable):
                 do="more records, fewer parameters or a larger epsilon, in a new summary; or "
                 "summary.model(accept=True)",
             )
-        declared, mechanism = self.of_model(private)
-        return noise_aware_model(declared, mechanism, self._released)
 
     def predictive_model(self, private: PrivateModel | None = None, **covariates: Any) -> pm.Model:
         """A PyMC model of outcomes at public covariates, for draws of `model`. Free.
@@ -208,6 +215,49 @@ class Summary(PointsElsewhere, Publishable):
         from pymc_private.summaries.predictive_model import predictive_model
 
         return predictive_model(self.of_model(private)[0], covariates)
+
+    def reuse(
+        self,
+        private: PrivateModel,
+        *,
+        original: PrivateModel | None = None,
+        accept: bool = False,
+    ) -> pm.Model:
+        """The posterior of another model on this summary: nothing more is charged.
+
+        A summary gives the likelihood of its parameters, whatever their prior. It serves every
+        model that has these parameters by name and the same likelihood given them: another prior, a
+        hierarchy above them, or some of them fixed or tied by ``pm.Deterministic``.
+
+        Parameters
+        ----------
+        private : PrivateModel
+            The other model, declared for the same records. Its data are not read and may be
+            placeholders of the same shape.
+        original : PrivateModel, optional
+            The model the summary was made of. Needed after `pmp.load`.
+        accept : bool
+            Build it although a warning says that it cannot be used.
+
+        Returns
+        -------
+        pymc.Model
+            For ``pm.sample``, as of `model`.
+
+        Raises
+        ------
+        DomainError
+            No private model, or none of the summary at hand.
+        Incompatible
+            Other records, a parameter that has no name there, or another likelihood: that needs a
+            summary of its own.
+        NotInformative
+            A warning refuses, and ``accept=True`` was not given.
+        """
+        from pymc_private.summaries.reuse import reused_model
+
+        self._refuse_unusable(accept)
+        return reused_model(private, *self.of_model(original), self._released)
 
     def of_model(self, private: PrivateModel | None) -> tuple[PrivateModel, Mechanism]:
         """The model and the mechanism; a model that is given must have the same structure."""
@@ -306,9 +356,45 @@ class Summary(PointsElsewhere, Publishable):
         return display.html_card(summary_title(self), summary_rows(self), alarm=not self._private)
 
 
+class SummarySet:
+    """Summaries that were released at once: one record of a ledger, one file.
+
+    Parameters
+    ----------
+    summaries : iterable of Summary
+    """
+
+    def __init__(self, summaries: Iterable[Summary]) -> None:
+        self.summaries = tuple(summaries)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Save as netCDF for :func:`pymc_private.load`, as `Summary.save`."""
+        return storage.save(self, path, overwrite=overwrite)
+
+    def to_bytes(self) -> bytes:
+        """Give the content of :meth:`save` as bytes."""
+        return several_bytes([summary.to_bytes() for summary in self.summaries])
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> SummarySet:
+        """Restore summaries from their bytes; raises Incompatible if they are not such."""
+        return cls(Summary.from_bytes(file) for file in parse_several(content))
+
+    def __eq__(self, other: object) -> bool:
+        return self.summaries == other.summaries if isinstance(other, SummarySet) else False
+
+    def __hash__(self) -> int:
+        return hash(self.summaries)
+
+
 @suggest_arguments
-def load(path: str | os.PathLike[str]) -> Release | Summary:
-    """Load what `Release.save` or `Summary.save` wrote.
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load what `Release.save`, `Summary.save` or `save=` of `summarize` wrote.
+
+    Returns
+    -------
+    Release, Summary or list of Summary
+        A list where several summaries were released at once.
 
     Raises
     ------
@@ -320,7 +406,9 @@ def load(path: str | os.PathLike[str]) -> Release | Summary:
         The file is neither, or is damaged.
     """
     content = read_saved_file(path)
-    return Summary.from_bytes(content) if holds_summary(content) else Release.from_bytes(content)
+    if holds_group(content, GROUP_OF_SEVERAL):
+        return list(SummarySet.from_bytes(content).summaries)
+    return Summary.from_bytes(content) if holds_group(content) else Release.from_bytes(content)
 
 
 SETTLING_PACKAGES = ("pymc", "pytensor")
@@ -353,7 +441,8 @@ def _refuse_or_warn_of_another_model(private: PrivateModel, facts: Mapping[str, 
             "this model has another structure than the one that was summarized",
             got="another likelihood, prior, domain, number of records or declaration",
             allowed="the same model; only private values may differ",
-            do="declare it as for the summary; placeholder data need the same shapes",
+            do="declare it as for the summary; placeholder data need the same shapes. With another "
+            "prior of the same likelihood: summary.reuse(private), free",
         )
     here = ", ".join(f"{p} {storage.package_version(p)}" for p in other)
     warnings.warn(
@@ -387,6 +476,7 @@ def summary_rows(summary: Summary) -> list[display.Row]:
         ("tells", verdict_sentence(facts)),
         ("warnings", "\n".join(cautions)),
         ("guarantee", summary_guarantee_line(summary)),
+        ("together", together_sentence(facts)),
         ("label", label_sentence(facts) if summary.private else display.NOT_PRIVATE),
     ]
     if summary.private:
@@ -410,6 +500,18 @@ def verdict_sentence(facts: Mapping[str, Any]) -> str:
     return (
         f"{facts['verdict']}: was expected to remove {share_text(facts['share'])} of the prior "
         "variance of a parameter"
+    )
+
+
+def together_sentence(facts: Mapping[str, Any]) -> str:
+    """What a summary says of those that were released with it; empty for one alone."""
+    others = facts.get("together")
+    if not others:
+        return ""
+    shared = f"; {others['shared']}" if others["shared"] else ""
+    return (
+        f"summary {others['position']} of {others['summaries']} that were released at once: the "
+        f"guarantee is that of all of them{shared}"
     )
 
 

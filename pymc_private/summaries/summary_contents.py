@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,8 @@ from pymc_private.release.storage import HEADER, group_to_bytes
 from pymc_private.summaries.protocol import Released
 
 FORMAT = 1
-GROUP = "summary"
-"""The group of the netCDF file."""
+GROUP, GROUP_OF_SEVERAL = "summary", "summaries"
+"""The group of the netCDF file, of one summary and of several."""
 RELEASE_FACTS = (
     "name", "claim", "epsilon", "delta", "neighbors", "records", "domain", "trim", "withheld",
     "model", "charges", "budget", "ledger_head", "versions", "citations",
@@ -77,6 +77,7 @@ SUMMARY_FACTS = {
     "verdict": (_is_text, "text"),
     "declaration": (_is_text, "the fingerprint of what was declared"),
     "coverage": (_is_object, "what simulations found, or None"),
+    "together": (_is_object, "how many summaries were released at once, and what is shared"),
     "cautions": (_is_cautions, "a list of {'text': text, 'refuse': bool}"),
 }
 """Public facts of a summary alone, each with a check and its description."""
@@ -169,13 +170,43 @@ def summary_bytes(
     return group_to_bytes(dataset, GROUP)
 
 
-def holds_summary(content: bytes) -> bool:
-    """Whether bytes are a file with the group of a summary."""
+def several_bytes(files: Sequence[bytes]) -> bytes:
+    """Files of several summaries as one, each an array of bytes."""
+    arrays = {f"summary_{k}": np.frombuffer(file, np.uint8) for k, file in enumerate(files)}
+    dataset = as_dataset(arrays)
+    dataset.attrs[HEADER] = dump_json({"format": FORMAT, "summaries": len(files)})
+    return group_to_bytes(dataset, GROUP_OF_SEVERAL)
+
+
+def parse_several(content: bytes) -> list[bytes]:
+    """The files of several summaries; each has a fingerprint of its own.
+
+    Raises
+    ------
+    Incompatible
+        No such file, or damaged.
+    """
+    try:
+        with xr.open_dataset(
+            io.BytesIO(content), group=GROUP_OF_SEVERAL, engine="h5netcdf"
+        ) as opened:
+            dataset = opened.load()
+        header = json.loads(dataset.attrs[HEADER])
+        names = [f"summary_{k}" for k in range(header["summaries"])]
+        if header["format"] != FORMAT or set(names) != set(map(str, dataset.data_vars)):
+            raise damaged_summary()
+        return [dataset[name].values.astype(np.uint8).tobytes() for name in names]
+    except Exception as cause:  # a foreign or damaged HDF5 file may raise anything
+        raise damaged_summary() from cause
+
+
+def holds_group(content: bytes, group: str = GROUP) -> bool:
+    """Whether bytes are a file with a group: of a summary, or of several."""
     import h5py
 
     try:
         with h5py.File(io.BytesIO(content), "r") as file:
-            return GROUP in file
+            return group in file
     except Exception:  # whatever HDF5 raises: no such file
         return False
 

@@ -248,7 +248,7 @@ def test_what_the_ledger_refuses_is_refused_before_the_rehearsal(plan, monkeypat
     def fail(*arguments):
         raise AssertionError("rehearsed")
 
-    monkeypatch.setattr(summarize_module, "rehearse_once", fail)
+    monkeypatch.setattr(summarize_module, "rehearse_release", fail)
     refusing = {
         "different neighbors": pmp.Ledger(epsilon=10, delta=1e-4, neighbors="add_remove"),
         "refuses this charge": pmp.Ledger(epsilon=1, delta=1e-4),

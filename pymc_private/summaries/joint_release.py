@@ -1,0 +1,197 @@
+"""Several summaries of the same records, charged at once and kept as one record (T30)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.models.data_clipping import clip_to_domain
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.release import charge
+from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
+from pymc_private.summaries.choose_mechanism import AUTO
+from pymc_private.summaries.joint_plan import JointPlan, plan_together, refuse_no_plans
+from pymc_private.summaries.protocol import Progress, Records, Released, SummaryNoise
+from pymc_private.summaries.summary import Summary, SummarySet
+from pymc_private.summaries.summary_contents import shapes_of
+from pymc_private.summaries.summary_job import (
+    Together,
+    build_summary,
+    private_noise,
+    records_of,
+    refuse_uninformative,
+    rehearse_release,
+    seeded_noise,
+)
+from pymc_private.summaries.summary_plan import check_plan_unchanged
+
+
+def summarize_together(
+    what: Sequence[Any],
+    options: ReleaseOptions,
+    *,
+    epsilon: float | None,
+    delta: float,
+    request: Mapping[str, Any],
+    progressbar: bool,
+    accept_prior: bool,
+    accept: bool,
+) -> list[Summary]:
+    """Release several summaries at once: see `summarize`.
+
+    Parameters
+    ----------
+    what : sequence of SummaryPlan, or of PrivateModel
+        Plans as they stand, or models with one budget for all.
+    options : ReleaseOptions
+    epsilon, delta : float
+        Budget of private models.
+    request : mapping
+        ``method``, ``reference`` and ``n`` of private models.
+    progressbar, accept_prior, accept : bool
+
+    Raises
+    ------
+    DomainError, Incompatible, BudgetExceeded, NotInformative, PymcPrivateError
+        As `summarize`; plans of different records.
+    """
+    joint = _resolve_joint_plan(what, epsilon, delta, request)
+    for plan in joint.plans:
+        check_plan_unchanged(plan)
+    found = charge.publish(_JointJob(joint, options.name, progressbar, accept_prior).job, options)
+    return [
+        summary.with_origin(plan.private, plan.mechanism, accept)
+        for summary, plan in zip(found.summaries, joint.plans, strict=True)
+    ]
+
+
+def _resolve_joint_plan(
+    what: Sequence[Any], epsilon: float | None, delta: float, request: Mapping[str, Any]
+) -> JointPlan:
+    """The plans as they stand, or plans of private models with one budget."""
+    if len(what) > 1 and all(isinstance(one, PrivateModel) for one in what):
+        if epsilon is None:
+            raise DomainError(
+                "summaries of private models need a budget for all of them",
+                got="epsilon=None",
+                allowed="epsilon > 0, in nats",
+                do="pass epsilon= and delta=, or plans of calibrate(..., release='summary')",
+            )
+        return plan_together(what, epsilon, delta, **request)
+    refuse_no_plans(what)
+    given = {"epsilon": epsilon, "delta": delta or None}
+    given |= {k: v for k, v in request.items() if v not in (None, AUTO)}
+    if extra := [k for k, v in given.items() if v is not None]:
+        raise DomainError(
+            "plans fix their numbers; nothing was charged",
+            got=", ".join(f"{name}=" for name in extra),
+            do="leave them out; or give private models with one budget",
+        )
+    return JointPlan(tuple(what))
+
+
+class _JointJob:
+    """The job for `charge.publish`: all summaries in the order of their release."""
+
+    def __init__(
+        self, joint: JointPlan, name: str | None, progressbar: bool, accept_prior: bool
+    ) -> None:
+        self.joint, self.name = joint, name
+        self.progressbar, self.accept_prior = progressbar, accept_prior
+        self.shapes: dict[int, Any] = {}
+
+    @property
+    def job(self) -> charge.ReleaseJob[SummarySet]:
+        """What the charge buys."""
+        joint = self.joint
+        return charge.ReleaseJob(
+            guarantee=joint.guarantee,
+            delta=joint.delta,
+            exact_delta=Fraction(joint.delta),
+            key=joint.fingerprint,
+            label=f"{len(joint.plans)} noisy summaries "
+            f"({', '.join(plan.method for plan in joint.plans)})",
+            another="other plans",
+            rehearse=self.rehearse,
+            draw=self.draw,
+            build=self.build,
+            restore=SummarySet.from_bytes,
+            depth=2,
+            verb="summarize",
+            kind="SummarySet",
+        )
+
+    def rehearse(self) -> None:
+        """Do all of it on made-up records."""
+        made: dict[int, Released] = {}
+        for k in self.joint.order:
+            plan = self.joint.plans[k]
+            if not self.accept_prior:
+                refuse_uninformative(plan)
+
+            def release(records: Records, noise: SummaryNoise, k: int = k) -> Released:
+                made[k] = self._release(k, records, noise, None, made)
+                return made[k]
+
+            build = partial(self._summary, k, ledger_facts={})
+            self.shapes[k] = rehearse_release(plan, release, build).shapes
+        SummarySet.from_bytes(self.build(made, {}).to_bytes())
+
+    def draw(self, seed: int | None) -> dict[int, Released]:
+        """Read the records: all noisy sums, by the number of the plan."""
+        found: dict[int, Released] = {}
+        stages = sum(len(plan.mechanism.stages) for plan in self.joint.plans)
+        with (
+            suppress_warnings(),
+            progress_bar(stages, self.progressbar, "noisy summaries") as progress,
+        ):
+            for k, told in zip(self.joint.order, self._progress(progress), strict=True):
+                model = self.joint.plans[k].private
+                noise = private_noise(model) if seed is None else seeded_noise(model, [seed, k])
+                clip_to_domain(model, "summarize")
+                found[k] = self._release(k, records_of(model), noise, told, found)
+        if self.shapes and {k: shapes_of(one) for k, one in found.items()} != self.shapes:
+            raise Incompatible("a summary has other shapes than its rehearsal")
+        return found
+
+    def _progress(self, progress: Progress) -> Iterator[Progress]:
+        """For each release what tells its stages behind those of the earlier ones."""
+        before = 0
+        for k in self.joint.order:
+            yield partial(_told_after, progress, before)
+            before += len(self.joint.plans[k].mechanism.stages)
+
+    def _release(
+        self,
+        k: int,
+        records: Records,
+        noise: SummaryNoise,
+        progress: Progress | None,
+        earlier: Mapping[int, Released],
+    ) -> Released:
+        """One summary, with what it reads of those before it."""
+        mechanism: Any = self.joint.plans[k].mechanism
+        shared = self.joint.shared_reference(k, earlier)
+        words = {} if shared is None else {"shared": shared}
+        return dict(mechanism.release(records, noise, progress, **words))
+
+    def build(
+        self, released: Mapping[int, Released], ledger_facts: Mapping[str, Any] | None
+    ) -> SummarySet:
+        """All summaries with public facts; without those of a ledger they are seeded ones."""
+        every = range(len(self.joint.plans))
+        return SummarySet([self._summary(k, released[k], ledger_facts) for k in every])
+
+    def _summary(
+        self, k: int, released: Released, ledger_facts: Mapping[str, Any] | None
+    ) -> Summary:
+        joint = self.joint
+        together = Together(joint.guarantee, joint.delta, joint.facts(k))
+        return build_summary(joint.plans[k], released, self.name, ledger_facts, together)
+
+
+def _told_after(progress: Progress, before: int, done: int) -> None:
+    progress(before + done)

@@ -28,6 +28,7 @@ from pymc_private.criticism.covariate_columns import CovariateColumns
 from pymc_private.criticism.directions import OutcomesAtRows, named_direction
 from pymc_private.criticism.fitted_summary import fitted_summary
 from pymc_private.criticism.planned_test import planned_test
+from pymc_private.planning import detection_power
 from pymc_private.summaries.choose_mechanism import make_summary_plan
 from pymc_private.summaries.noise import NoiseScale, SimulatedNoise, largest_mu
 
@@ -95,6 +96,27 @@ def of_predictor(size: float, what: str, draw: Callable[..., np.ndarray]) -> Mis
     return Misfit(what, size, lambda eta, rows, rng: draw(more(eta, rows), rows, rng))
 
 
+def wrong_link(size: float, slope: Callable[..., np.ndarray], draw: Callable[..., Any]) -> Misfit:
+    """A squared linear predictor that is added to it.
+
+    The fit stretches its own predictor, so that the square of that one has a smaller coefficient:
+    the size over the square of the stretch, which is found for many records without privacy.
+    """
+    grid = np.linspace(-1, 1, 41)
+    x, z = (part.ravel() for part in np.meshgrid(grid, grid))
+    columns = np.stack([np.ones_like(x), x, z], axis=1)
+    eta = columns @ SLOPES
+    mean, found = slope(eta + size * eta**2), np.array(SLOPES)
+    for _ in range(50):
+        at = slope(columns @ found)
+        weight = (slope(columns @ found + 1e-5) - at) / 1e-5
+        found = found + np.linalg.solve(columns.T @ (columns * weight[:, None]),
+                                        columns.T @ (mean - at))  # fmt: skip
+    stretch = float(np.mean(found[1:] / SLOPES[1:]))
+    plain = of_predictor(size, "link", draw)
+    return Misfit("link", size / stretch**2, plain.draw)
+
+
 def negative_binomial(alpha: float) -> Misfit:
     """Counts of a gamma mixture; its size is 1/alpha."""
     return Misfit("dispersion", 1.0 / alpha, lambda eta, rows, rng: poisson(
@@ -145,11 +167,11 @@ FAMILIES = {
         poisson_records,
         {
             "negative binomial, alpha 10": negative_binomial(10),
-            "link .2": of_predictor(0.2, "link", poisson_records),
+            "link .2": wrong_link(0.2, np.exp, poisson_records),
             "interaction .3": of_predictor(0.3, "interaction(x, z)", poisson_records),
             "quadratic .3": of_predictor(0.3, "quadratic(x)", poisson_records),
             "negative binomial, alpha 25": negative_binomial(25),
-            "link .08": of_predictor(0.08, "link", poisson_records),
+            "link .08": wrong_link(0.08, np.exp, poisson_records),
             "interaction .12": of_predictor(0.12, "interaction(x, z)", poisson_records),
             "quadratic .12": of_predictor(0.12, "quadratic(x)", poisson_records),
         },
@@ -162,12 +184,12 @@ FAMILIES = {
         {
             "Student t, 8 degrees": student(8),
             "log sd + .15 x": spread(0.15),
-            "link .2": of_predictor(0.2, "link", normal_records),
+            "link .2": wrong_link(0.2, np.array, normal_records),
             "interaction .25": of_predictor(0.25, "interaction(x, z)", normal_records),
             "quadratic .25": of_predictor(0.25, "quadratic(x)", normal_records),
             "Student t, 25 degrees": student(25),
             "log sd + .06 x": spread(0.06),
-            "link .08": of_predictor(0.08, "link", normal_records),
+            "link .08": wrong_link(0.08, np.array, normal_records),
             "interaction .1": of_predictor(0.1, "interaction(x, z)", normal_records),
             "quadratic .1": of_predictor(0.1, "quadratic(x)", normal_records),
         },
@@ -270,7 +292,8 @@ def lines_of(family: str, data_sets: Sequence[dict[str, Any]]) -> Iterable[str]:
             shift = f"{z.mean():.2f} ± {z.std(ddof=1) / np.sqrt(len(z)):.2f}" if len(z) > 1 else ""
             yield (
                 f"| {family} | {n:,}, {covariates} | {misfit or 'none'} | {name} | {len(these)} "
-                f"| {seen} | {predicted(found)} | {shift} | {planned_shift(found, planted)} |"
+                f"| {seen} | {predicted(found, planted)} | {shift} "
+                f"| {planned_shift(found, planted)} |"
             )
 
 
@@ -280,11 +303,11 @@ def share(value: float, count: int, level: float) -> str:
     return f"{value:.3f} ± {np.sqrt(at * (1.0 - at) / count):.3f}"
 
 
-def predicted(found: Sequence[dict[str, Any]]) -> str:
-    """Mean of the power that the plans told."""
-    if found[0]["predicted"] is None:
+def predicted(found: Sequence[dict[str, Any]], planted: Misfit | None) -> str:
+    """Mean of the power that the plans tell at the planted size."""
+    if planted is None or planted.size is None:
         return "-"
-    return f"{np.mean([one['predicted'] for one in found]):.2f}"
+    return f"{np.mean(detection_power(planted.size, [one['sd'] for one in found])):.2f}"
 
 
 def planned_shift(found: Sequence[dict[str, Any]], planted: Misfit | None) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.criticism.fitted_summary import FittedSummary
-from pymc_private.errors import DomainError, Incompatible
+from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.summaries.read_parameters import all_parameters
 from pymc_private.summaries.record_density import NaturalDerivative, RecordDensity
@@ -98,7 +98,10 @@ def alternative_direction(
     ------
     Incompatible
         It does not contain the fitted model there.
+    Unsupported
+        The fitted model is a hierarchy.
     """
+    _refuse_hierarchy(density)
     declared = model if isinstance(model, PrivateModel) else _declared_alike(model, private)
     extended = RecordDensity(declared)
     name = _additional_parameter(extended, density, at)
@@ -116,6 +119,16 @@ def alternative_direction(
     )  # fmt: skip
     _refuse_other_densities(direction, fit)
     return direction
+
+
+def _refuse_hierarchy(density: RecordDensity) -> None:
+    if all_parameters(density.parameters) is not density.parameters:
+        raise Unsupported(
+            "alternative models of hierarchies are not compared; nothing was charged",
+            got="parameters above those that records read",
+            allowed="named departures, and 'cells'",
+            do="'link', 'quadratic(x)' or another named departure",
+        )
 
 
 def _declared_alike(model: Any, private: PrivateModel) -> PrivateModel:

@@ -18,6 +18,7 @@ from pymc_private.errors import NotInformative, Unsupported
 from pymc_private.summaries.clipped_scores import RecordModel, Rows, ScoredRows, score_rows
 from pymc_private.summaries.importance import WeightedDraws, importance_draws
 from pymc_private.summaries.pilot import ModelAtPoint, model_at_point, score_mean
+from pymc_private.summaries.read_parameters import of_read
 from pymc_private.summaries.scores import ScoreMechanism, reference_of
 
 POSTERIOR_SEED, POSTERIOR_DRAWS, MORE_DRAWS = 20261125, 2000, 8
@@ -34,7 +35,7 @@ class FittedSummary:
     ----------
     model : RecordModel
     mean, covariance : array, shapes (p,) and (p, p)
-        theta^ and V, of the unconstrained parameters.
+        theta^ and V, of the unconstrained parameters; of a hierarchy, of those that records read.
     prior_precision : array, shape (p, p)
     rows : mapping of str to array
         The moved reference.
@@ -116,7 +117,9 @@ def fitted_summary(mechanism: Any, released: Mapping[str, np.ndarray]) -> Fitted
             allowed=f"{FEWEST_EFFECTIVE:g} or more",
             do="a summary of more records, fewer parameters or a larger epsilon",
         )
-    model, theta = mechanism.model, draws.mean
+    # What records read of the parameters, with the posterior that a hierarchy above gives it.
+    read = WeightedDraws(of_read(mechanism.read, draws.points), draws.weights)
+    model, theta = mechanism.model, read.mean
     reference = reference_of(released, "large")
     weights = float(released["count"]) * reference.weights
     pooled, rows = mechanism.pooled(released), reference.rows
@@ -127,8 +130,8 @@ def fitted_summary(mechanism: Any, released: Mapping[str, np.ndarray]) -> Fitted
     return FittedSummary(
         model=model,
         mean=theta,
-        covariance=draws.covariance,
-        prior_precision=np.linalg.inv(mechanism.parameters.covariance),
+        covariance=read.covariance,
+        prior_precision=np.linalg.inv(mechanism.read.covariance),
         rows=rows,
         weights=weights,
         scored=score_rows(model, theta, rows),
@@ -167,13 +170,6 @@ def refuse_other_summaries(mechanism: Any) -> None:
             got=f"a summary by {mechanism.method}",
             allowed="method='scores'",
             do="calibrate(..., release='summary', method='scores'), where the model allows it",
-        )
-    if mechanism.read is not mechanism.parameters:
-        raise Unsupported(
-            "checks of hierarchies are not offered; nothing was charged",
-            got="parameters above those that records read",
-            allowed="models whose records read every parameter",
-            do="fix the mean and the scale of the effects, and check that model",
         )
     private_covariates = mechanism.design.budget.curvature is not None
     if private_covariates and mechanism.design.moments is None:

@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -290,7 +290,7 @@ class Summary(PointsElsewhere, Publishable):
             return self._origin[1]
         facts = self._facts
         request = SummaryRequest(float(facts["asked"]), as_float(facts["delta"]), facts["guess"])
-        found = rebuilt_mechanism(private, str(facts["method"]), request)
+        found: Any = rebuilt_mechanism(private, str(facts["method"]), request)
         for mu in (facts["mechanism"] or {}).get("refinements", ()):
             found = found.refined(as_float(mu))
         if not agree(found.facts, facts["mechanism"]):
@@ -300,7 +300,7 @@ class Summary(PointsElsewhere, Publishable):
                 allowed=f"those of the versions it was made by: {_versions_text(facts)}",
                 do="install these versions, and load it there",
             )
-        return found
+        return cast(Mechanism, found)
 
     def with_origin(
         self, private: PrivateModel, mechanism: Mechanism, accepted: bool = False

@@ -161,7 +161,7 @@ def build_summary(
         "model": plan.structure,
         "declaration": declaration_fingerprint(model),
     }
-    facts |= charged.facts | publication_facts(guarantee, charged.delta, name, ledger_facts)
+    facts |= dict(charged.facts) | publication_facts(guarantee, charged.delta, name, ledger_facts)
     return Summary(released, guarantee, facts, private=ledger_facts is not None)
 
 

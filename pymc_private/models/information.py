@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -32,10 +33,10 @@ from pymc_private.models.prior import (
     checked_reference,
     in_region,
     prior_draws,
-    uniform_entries,
 )
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.record_graph import ClipBounds
+from pymc_private.models.uniform_records import uniform_entries
 
 POINTS, RECORDS, TRIED_RECORDS = 48, 256, 1024
 """Parameter points, records simulated at each, and records of the domain to resample these from."""
@@ -110,18 +111,28 @@ class Information:
         count = scores.shape[1]
         if clip is not None:
             inside = (self.values > clip[0]) & (self.values < clip[1])
-            lost, scores = scores * ~inside[..., None], scores * inside[..., None]
-        fisher = np.einsum("tri,trj->tij", scores, scores) / count
+            scores = scores * inside[..., None]
+        fisher = scores.mT @ self.scores / count
         spectrum, axes = np.linalg.eigh(fisher)
         precision = 1.0 + weight * np.clip(spectrum, 0.0, None)
         gains = 0.5 * np.log(precision).sum(axis=1)
         if clip is None:
             return gains
-        along = np.einsum("tri,tij->trj", lost, axes)
+        fisher_of_all, mean_of_all = self._moments
+        along = (mean_of_all - scores.sum(axis=1) / count)[:, None] @ axes
+        squared_means = along[:, 0] ** 2
+        # The scores lost have the moments of all less those of the scores kept.
+        variance = ((fisher_of_all - fisher) @ axes * axes).sum(axis=1) - squared_means
         # Squared means, less the part of them that comes from simulating few records.
-        squares = along.mean(axis=1) ** 2 - along.var(axis=1) / count
+        squares = squared_means - variance / count
         shift = weight**2 * (np.clip(squares, 0.0, None) / precision).sum(axis=1)
         return np.maximum(gains - 0.5 * np.log1p(shift), 0.0)
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """J and the mean score at each point, of all records."""
+        count = self.scores.shape[1]
+        return self.scores.mT @ self.scores / count, self.scores.sum(axis=1) / count
 
     def _scored_gains(self, power: float, beta: float) -> np.ndarray:
         """The gain at each point of records that are scored by the beta-divergence.

@@ -13,8 +13,9 @@ import numpy as np
 
 from pymc_private.models.compat import copy_with_arrays
 from pymc_private.models.data_variables import Source
-from pymc_private.models.prior import Simulator, restricted_draws, uniform_entries
+from pymc_private.models.prior import Simulator, restricted_draws
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.uniform_records import uniform_entries
 
 Records = dict[str, np.ndarray]
 """Arrays of made-up records, by name of the private variable."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, singledispatch
+from functools import partial
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -44,9 +44,11 @@ from pymc_private.models.distributions import (
     prior_support,
     transform_name,
 )
-from pymc_private.models.domains import Ball, Categories, Counts, Domain, Interval, Simplex
+from pymc_private.models.domains import Categories
+from pymc_private.models.prior_batches import draw_together
 from pymc_private.models.record_graph import RecordGraph
 from pymc_private.models.restricted_model import LipschitzSet
+from pymc_private.models.uniform_records import uniform_entries
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import format_number
 
@@ -142,13 +144,10 @@ def _unordered_draws(private: DeclaredModel, count: int, seed: int | None) -> di
     held = tuple((a.shape, a.tobytes()) for a in public if isinstance(a, np.ndarray))
     known = _SEEDED.setdefault(private.base, {}) if seed == PRIOR_SEED else {}
     key = (rvs, held, count)
+    shapes = [private.shapes[rv.name] for rv in rvs]
     if key not in known:
-        known[key] = pm.draw(list(rvs), draws=count, random_seed=seed, mode="FAST_COMPILE")
-    # One draw comes without its axis.
-    return {
-        rv.name: np.array(values).reshape(count, *private.shapes[rv.name])
-        for rv, values in zip(rvs, known[key], strict=True)
-    }
+        known[key] = draw_together(rvs, shapes, count, seed)
+    return {rv.name: np.array(values) for rv, values in zip(rvs, known[key], strict=True)}
 
 
 def _is_exchangeable(private: DeclaredModel, rv: Variable) -> bool:
@@ -633,68 +632,3 @@ def nearest_entries(source: Source, values: np.ndarray) -> np.ndarray:
     else:
         nearest = source.domain.clip(np.asarray(values), source.axis)
     return nearest.astype(source.dtype)
-
-
-@singledispatch
-def uniform_entries(
-    domain: Domain, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
-) -> np.ndarray:
-    """Independent entries of records, uniform on a domain, shape (count, *shape).
-
-    `shape` is that of one record's entry; `whole` tells whether entries are integers by type.
-    """
-    raise Unsupported(
-        "no records can be drawn from a domain of this kind",
-        got=type(domain).__name__,
-        allowed="Interval, Categories, Ball, Simplex, Counts",
-        do="give covariates by reference=",
-    )
-
-
-@uniform_entries.register
-def _uniform_interval(
-    domain: Interval, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
-) -> np.ndarray:
-    bounds = domain.bounds(shape)
-    if whole:
-        low, high = np.ceil(bounds.lower), np.floor(bounds.upper)
-        return np.floor(low + rng.random((count, *shape)) * (high - low + 1.0)).clip(low, high)
-    share = rng.random((count, *shape))
-    return bounds.lower * (1.0 - share) + bounds.upper * share
-
-
-@uniform_entries.register
-def _uniform_categories(
-    domain: Categories, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
-) -> np.ndarray:
-    return rng.choice(np.asarray(domain.values), (count, *shape))
-
-
-@uniform_entries.register
-def _uniform_ball(
-    domain: Ball, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
-) -> np.ndarray:
-    rows = rng.normal(size=(count, *shape))
-    radii = domain.radius * rng.random((count, 1)) ** (1.0 / shape[0])
-    rows *= radii / np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(domain.center, float) + np.asarray(domain.scale, float) * rows
-
-
-@uniform_entries.register
-def _uniform_simplex(
-    domain: Simplex, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
-) -> np.ndarray:
-    return rng.dirichlet(np.ones(shape[-1]), (count, *shape[:-1]))
-
-
-@uniform_entries.register
-def _uniform_counts(
-    domain: Counts, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
-) -> np.ndarray:
-    """Uniform on all rows of one total: gaps between random bars among stars."""
-    width, total = shape[-1], domain.total
-    rows = np.empty((count * int(np.prod(shape[:-1], dtype=int)), width))
-    for row in rows:
-        bars = np.sort(rng.choice(total + width - 1, width - 1, replace=False))
-        row[:] = np.diff(np.r_[-1, bars, total + width - 1]) - 1
-    return rows.reshape(count, *shape)

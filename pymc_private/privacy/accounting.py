@@ -415,8 +415,17 @@ def compose_events(events: tuple[PrivacyEvent, ...], direction: str) -> Composed
     )
 
 
+@lru_cache(maxsize=32)
 def event_curve(event: PrivacyEvent, direction: str) -> PrivacyCurve:
-    """Curve of one run of an event in a direction, or the larger one in `EITHER_DIRECTION`."""
+    """Curve of one run of an event in a direction, or the larger one in `EITHER_DIRECTION`.
+
+    It remembers its values: both directions of a convolution ask for those of either curve.
+    """
+    return lru_cache(maxsize=4 * GRID_CELLS)(_event_curve(event, direction))
+
+
+def _event_curve(event: PrivacyEvent, direction: str) -> PrivacyCurve:
+    """The same without a memory."""
     value, shape = event.number, event.shape
     if direction == EITHER_DIRECTION and _is_asymmetric(event):
         first, second = (event_curve(event, one) for one in DIRECTIONS)

@@ -10,8 +10,10 @@ from scipy.special import expit
 
 import pymc_private as pmp
 from pymc_private.audit import cdf_envelope
+from pymc_private.models import prior
 from pymc_private.models.information import simulated_information
-from pymc_private.models.prior import Simulator, prior_draws, uniform_entries
+from pymc_private.models.prior import Simulator, prior_draws
+from pymc_private.models.uniform_records import uniform_entries
 from tests.models.test_nothing_reads_data import overwrite
 
 ALARM = 1e-9
@@ -46,8 +48,8 @@ def groups(container):
 
 
 def test_forms_of_a_model_share_seeded_prior_draws_until_public_data_change(monkeypatch):
-    seeds, draw = [], pm.draw
-    monkeypatch.setattr(pm, "draw", lambda *a, **k: seeds.append(k["random_seed"]) or draw(*a, **k))
+    seeds, draw = [], prior.draw_together
+    monkeypatch.setattr(prior, "draw_together", lambda *a: seeds.append(a[-1]) or draw(*a))
     with pm.Model() as model:
         mu = pm.Normal("mu", 0, pm.Data("scale", 1.0))
         pm.Normal("y", mu, 1.0, observed=np.zeros(N))

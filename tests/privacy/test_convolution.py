@@ -131,6 +131,7 @@ def test_no_grid_is_too_coarse_to_be_safe(mu, step, eps, n):
 def forget() -> None:
     """Planted faults must neither find nor leave a remembered number."""
     for remembered in (
+        accounting.event_curve,
         accounting.compose_events,
         accounting._cached_convolved_delta,
         accounting._cached_convolved_epsilon,

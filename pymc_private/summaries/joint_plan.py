@@ -49,7 +49,7 @@ ATTEMPTS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class JointPlan:
+class JointSummaryPlan:
     """Plans that are released at once.
 
     Attributes
@@ -265,7 +265,7 @@ def _refuse_other_deltas(plans: Sequence[SummaryPlan]) -> None:
 # ---- one budget for several models -------------------------------------------------------------
 def plan_together(
     privates: Sequence[PrivateModel], epsilon: float, delta: float, **request: Any
-) -> JointPlan:
+) -> JointSummaryPlan:
     """Plans of several models whose joint cost is at most (epsilon, delta), of equal mu.
 
     Parameters
@@ -289,7 +289,7 @@ def plan_together(
     for _ in range(ATTEMPTS):
         each = float(gdp_eps(delta, mu))
         plans = [make_summary_plan(p, epsilon=each, delta=delta, **request) for p in privates]
-        found = JointPlan(tuple(plans))
+        found = JointSummaryPlan(tuple(plans))
         spent = found.guarantee.epsilon(delta)
         if spent <= epsilon and (spent > 0.995 * epsilon or not found.shares_stages):
             return found

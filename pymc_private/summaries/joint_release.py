@@ -13,7 +13,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.release import charge
 from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
 from pymc_private.summaries.choose_mechanism import AUTO
-from pymc_private.summaries.joint_plan import JointPlan, plan_together, refuse_no_plans
+from pymc_private.summaries.joint_plan import JointSummaryPlan, plan_together, refuse_no_plans
 from pymc_private.summaries.protocol import Progress, Records, Released, SummaryNoise
 from pymc_private.summaries.summary import Summary, SummarySet
 from pymc_private.summaries.summary_contents import shapes_of
@@ -70,7 +70,7 @@ def summarize_together(
 
 def _resolve_joint_plan(
     what: Sequence[Any], epsilon: float | None, delta: float, request: Mapping[str, Any]
-) -> JointPlan:
+) -> JointSummaryPlan:
     """The plans as they stand, or plans of private models with one budget."""
     if len(what) > 1 and all(isinstance(one, PrivateModel) for one in what):
         if epsilon is None:
@@ -90,14 +90,14 @@ def _resolve_joint_plan(
             got=", ".join(f"{name}=" for name in extra),
             do="leave them out; or give private models with one budget",
         )
-    return JointPlan(tuple(what))
+    return JointSummaryPlan(tuple(what))
 
 
 class _JointJob:
     """The job for `charge.publish`: all summaries in the order of their release."""
 
     def __init__(
-        self, joint: JointPlan, name: str | None, progressbar: bool, accept_prior: bool
+        self, joint: JointSummaryPlan, name: str | None, progressbar: bool, accept_prior: bool
     ) -> None:
         self.joint, self.name = joint, name
         self.progressbar, self.accept_prior = progressbar, accept_prior

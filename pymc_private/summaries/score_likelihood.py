@@ -270,7 +270,6 @@ def pooled_likelihood(
     """
     wide = _RoundMeans.of(model, center, *large, [r.clipped for r in releases])
     narrow, terms, mass = _at_nodes(model, center, releases, small)
-    pilots = len(releases) - 1 if pilots is None else pilots
     geometry = _Geometry.of(releases, large[1], curvature, pilots)
     spread = geometry.outcome_covariance(terms, mass, float(small[1].sum()))
     noise = np.repeat([r.sd**2 for r in releases], len(center))
@@ -331,9 +330,9 @@ class _Geometry:
         releases: Sequence[NoisyScore],
         weights: np.ndarray,
         curvature: Curvature,
-        pilots: int,
+        pilots: int | None,
     ) -> _Geometry:
-        """The geometry of some releases."""
+        """The geometry of some releases; pilots are all but the last one, unless it is said."""
         sizes = [release.clipped.moments(weights)[0] for release in releases]
         roots = np.stack([matrix_power(size, 0.5) for size in sizes])
         inverses = np.stack([matrix_power(size, -0.5) for size in sizes])
@@ -345,7 +344,7 @@ class _Geometry:
             roots,
             inverses,
             public_inverse,
-            pilots,
+            len(releases) - 1 if pilots is None else pilots,
             curvature.pairs,
         )
 

@@ -12,7 +12,7 @@ import pytest
 import pymc_private as pmp
 from pymc_private.errors import PymcPrivateError
 from pymc_private.summaries import choose_mechanism, rehearse
-from pymc_private.summaries.joint_plan import JointPlan, own_mu, plan_together
+from pymc_private.summaries.joint_plan import JointSummaryPlan, own_mu, plan_together
 from pymc_private.summaries.joint_release import _JointJob
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
 from pymc_private.summaries.summarize import records_of
@@ -199,7 +199,7 @@ def plans():
 def test_shared_stages_are_paid_once_and_all_others_in_full(neighbors, plans):
     if neighbors == "add_remove":
         plans = {which: scored(which, neighbors=neighbors) for which in "yz"}
-    joint = JointPlan((plans["z"], plans["y"]))
+    joint = JointSummaryPlan((plans["z"], plans["y"]))
     assert joint.givers == (1, None)
     assert joint.order == (1, 0)
     job, released = _JointJob(joint, None, False, False), {}
@@ -243,11 +243,11 @@ def test_what_is_shared_is_released_as_rehearsed_and_loads(plans, tmp_path):
 
 def test_only_the_same_covariates_at_no_more_noise_are_shared(plans):
     first, second = plans["y"], plans["z"]
-    assert JointPlan((first, second)).givers == (None, 0)
+    assert JointSummaryPlan((first, second)).givers == (None, 0)
     sample = {"u": np.linspace(-1, 1, 50)}
     other_reference = scored("z", reference=sample)
-    assert JointPlan((first, other_reference)).givers == (None, None)
-    assert JointPlan((first, scored("z", epsilon=2.0))).givers == (None, None)
+    assert JointSummaryPlan((first, other_reference)).givers == (None, None)
+    assert JointSummaryPlan((first, scored("z", epsilon=2.0))).givers == (None, None)
 
 
 @pytest.mark.audit

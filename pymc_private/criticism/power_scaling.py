@@ -12,7 +12,7 @@ Jensen-Shannon distance between its two distributions (Kallioinen, Paananen, Bue
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -257,7 +257,7 @@ def _finding(prior: float, likelihood: float) -> str:
 # ---- the draws ---------------------------------------------------------------------------------
 def _unconstrained(parameters: Any, chains: ChainDraws) -> np.ndarray:
     """The draws of the free variables as vectors, shape (S, p)."""
-    drawn: Mapping[str, Any] = chains.posterior.data_vars
+    drawn = chains.posterior.data_vars
     missing = [name for name in parameters.names if name not in drawn]
     count = chains.posterior.sizes["draw"]
     if missing or count < FEWEST_DRAWS:

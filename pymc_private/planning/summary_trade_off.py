@@ -143,7 +143,10 @@ class SummaryTradeOff(BoundsTable):
             )
             if self.effect is None:
                 ax.axhline(rows[0][3], color=color, linestyle="--", linewidth=1)
+        budgets = sorted({row[1] for row in self.rows})
         ax.set(xlabel="epsilon (nats)", xscale="log")
+        ax.set_xticks(budgets, [f"{budget:g}" for budget in budgets])
+        ax.set_xticks([], minor=True)
         if self.effect is None:
             ax.set(ylabel="posterior sd", yscale="log")
         else:

@@ -254,7 +254,8 @@ class ParameterEntry:
 
     def of(self, natural: Mapping[str, np.ndarray]) -> np.ndarray:
         """Its values in draws of natural values, shape (S,)."""
-        return np.asarray(natural[self.name][(slice(None), *self.index)], dtype=float)
+        values = np.moveaxis(np.asarray(natural[self.name], dtype=float), 0, -1)
+        return np.asarray(values[self.index])
 
 
 def entry_of(private: PrivateModel, text: str) -> ParameterEntry:
@@ -314,7 +315,7 @@ def _with_effect(
                 "values are given of free variables", got=name, allowed=", ".join(values)
             )
         values[name][:] = value
-    values[entry.name][(slice(None), *entry.index)] = effect
+    np.moveaxis(values[entry.name], 0, -1)[entry.index] = effect
     with np.errstate(all="ignore"):
         theta = np.asarray(parameters.unconstrained(values))
     back = parameters.natural(np.nan_to_num(theta))

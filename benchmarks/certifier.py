@@ -1,4 +1,4 @@
-"""How tight and how fast `certify` is, on every model of the tests' tables.
+"""How tight and how fast `certify` is, on every model of the tests' tables and those held out.
 
 ``python -m benchmarks.certifier`` prints the shares of models within 1, 2 and 5 percent of a value
 that is found; milliseconds of `certify`, and with the Gaussian constants, which are proved when
@@ -17,6 +17,7 @@ import pymc as pm
 
 import pymc_private as pmp
 from benchmarks.distributions import TABLE
+from benchmarks.held_out import HELD_OUT
 from benchmarks.zoo import ZOO, N
 from pymc_private.certificates.certify import record_classes
 
@@ -30,7 +31,7 @@ def certified() -> tuple[list[pmp.Certificate], np.ndarray]:
     By the clock and of the processor, shape (models, 3, 2).
     """
     found, seconds = [], []
-    for entry in (*ZOO, *TABLE):
+    for entry in (*ZOO, *TABLE, *HELD_OUT):
         try:
             data = entry.data(np.random.default_rng(1), N)
             private, again = entry.privatize(data), entry.privatize(data)

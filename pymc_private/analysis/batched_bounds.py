@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pytensor
+import pytensor.scalar.basic as ps
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
@@ -31,7 +32,7 @@ from pymc_private.analysis.intervals.functions import LARGEST_DOUBLE
 from pymc_private.analysis.intervals.interval import Bounds
 from pymc_private.analysis.intervals.propagation import Trail, constant_bounds, propagate_bounds
 from pymc_private.analysis.rewrites.canonical import simplify
-from pymc_private.analysis.traversal import node_order, without_dimshuffles
+from pymc_private.analysis.traversal import node_order, scalar_op, without_dimshuffles
 
 BoundsPair = tuple[np.ndarray, np.ndarray]
 """Lower and upper bounds."""
@@ -199,9 +200,21 @@ def _box_count(given: Mapping[Variable, Bounds]) -> int:
 
 
 def _gradient(value: Variable, inputs: Sequence[Variable]) -> dict[Variable, Variable]:
-    """Gradient graphs, one input at a time if an Op has no gradient for some."""
+    """Gradient graphs, one input at a time if an Op has no gradient for some.
+
+    The gradient of c ? a : b is c ? grad a : grad b for a condition that reads none of the inputs.
+    PyTensor adds (c ? 1 : 0) grad a and (c ? 0 : 1) grad b, of which nothing is known where
+    nothing is known of one of them.
+    """
     if not inputs:
         return {}
+    if isinstance(scalar_op(value), ps.Switch):
+        condition, yes, no = value.owner.inputs
+        branches = yes.type.ndim == no.type.ndim == 0
+        if branches and set(inputs).isdisjoint(ancestors([condition])):
+            above, below = _gradient(yes, inputs), _gradient(no, inputs)
+            both = [v for v in inputs if v in above and v in below]
+            return {v: pt.switch(condition, above[v], below[v]) for v in both}
     try:
         gradient = pytensor.grad(value, list(inputs), disconnected_inputs="ignore")
     except Exception:  # raised by an Op of another library; bounds need no gradient

@@ -20,6 +20,7 @@ from pymc_private.analysis import Bounds, SimplexRows, ZeroSumRows
 from pymc_private.analysis.branch_and_bound import Bracket, Effort, maximize
 from pymc_private.analysis.traversal import without_tracebacks
 from pymc_private.certificates.ball_range import range_in_ball
+from pymc_private.certificates.half_ranges import range_by_halves
 from pymc_private.certificates.range_objective import RangeObjective
 from pymc_private.certificates.record_bounds import NeighborhoodBounds, RecordBounds, RecordCell
 from pymc_private.certificates.worst_case import WorstCaseValue
@@ -30,7 +31,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.record_likelihood import ADDITION, SUBSTITUTION, SingleRecord
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
-SEARCH_EFFORT, ROW_EFFORT, EASY_EFFORT, BOX_EFFORT = 1000.0, 2000.0, 500.0, 6000.0
+SEARCH_EFFORT, ROW_EFFORT, EASY_EFFORT, BOX_EFFORT = 1000.0, 2000.0, 500.0, 4000.0
 """Effort, in walks: of the search, on cells of rows, on boxes to `FINE_GAP`, on boxes at all."""
 
 FINE_GAP = 0.01
@@ -148,11 +149,14 @@ def _bound_range(
         return RangeBound(best, found)
     tried, is_relaxed = False, False
     where: tuple[WorstCaseValue, ...] = ()
-    for objective in _objectives(private, record):
+    halves = _lazy_halves(private, record, deadline)
+    for objective, units in _objectives(private, record):
         tried = True
         if objective.is_constant:  # all that reads a record cancels
             return RangeBound(0.0, 0.0)
-        bracket = _branch_and_bound(objective, best, tolerance, deadline, progress, floor)
+        bracket = _refine(
+            objective, best, tolerance, Effort(units, deadline), progress, floor, halves
+        )
         best = bracket.upper
         if not objective.is_relaxed:
             found = max(found, bracket.lower)
@@ -194,11 +198,50 @@ def _first_bounds(
     return in_ball, found
 
 
+def _refine(
+    objective: RangeObjective,
+    best: float,
+    tolerance: float,
+    effort: Effort,
+    progress: Progress,
+    floor: float,
+    halves: Callable[[float, float], float],
+) -> Bracket:
+    """Branch and bound: while it is easy, then of the halves, then with all effort."""
+    easy = replace(effort, units=min(EASY_EFFORT, effort.units))
+    first = _branch_and_bound(objective, best, tolerance, easy, progress, floor)
+    enough = max(floor, first.lower * (1.0 + tolerance))
+    if first.upper <= enough or easy.units == effort.units:
+        return first
+    best = min(first.upper, halves(first.upper, enough))
+    if best <= enough:
+        return replace(first, upper=max(best, first.lower))
+    return _branch_and_bound(objective, best, tolerance, effort, progress, floor)
+
+
+def _lazy_halves(
+    private: PrivateModel, record: SingleRecord | None, deadline: float
+) -> Callable[[float, float], float]:
+    """The bound of R by its halves, computed when it is asked for, once."""
+    proved: list[float] = []
+
+    def halves(known: float, enough: float) -> float:
+        if record is None or private.neighbors == ADD_REMOVE:
+            return known
+        if not proved:
+            proved.append(
+                range_by_halves(private, record, known=known, enough=enough, deadline=deadline)
+            )
+        return proved[0]
+
+    return halves
+
+
 def _branch_and_bound(
     objective: RangeObjective,
     best: float,
     tolerance: float,
-    deadline: float,
+    effort: Effort,
     progress: Progress,
     floor: float,
 ) -> Bracket:
@@ -208,34 +251,46 @@ def _branch_and_bound(
         objective,
         *objective.roots(),
         goal=lambda effort: fine if effort.spent < EASY_EFFORT else tolerance,
-        effort=Effort(BOX_EFFORT / objective.cost, deadline),
+        effort=effort,
         known=best,
         floor=floor,
         progress=progress,
     )
 
 
-def _objectives(private: PrivateModel, record: SingleRecord | None) -> Iterator[RangeObjective]:
+def _objectives(
+    private: PrivateModel, record: SingleRecord | None
+) -> Iterator[tuple[RangeObjective, float]]:
     """Objectives whose maximum is the range, where rows are equivalent and coordinates few.
 
-    First as it is, then with what reads records alone, or parameters alone, reduced to its range.
-    Products are expanded first where a record has neighbors.
+    With the effort that each is worth. First as it is, then with branches that are free, then with
+    what reads records alone, or parameters alone, reduced to its range. Products are expanded
+    first where a record has neighbors. At a jump it is the free branches that matter.
     """
     if record is None:
         return
     contrast = ADDITION if private.neighbors == ADD_REMOVE else SUBSTITUTION
-    fewest = math.inf
-    forms: list[dict[str, Any]] = [{}, {"together": True}]
+    forms: list[dict[str, Any]] = [{}, {"branches": True}, {"together": True}]
     if record.neighbors:
         forms = [{"expanded": True}, *forms]
+    made: list[RangeObjective] = []
     for form in forms:
+        at_jumps = any(each.has_branches for each in made)
+        if "branches" in form and not at_jumps:
+            continue
         try:
-            made = RangeObjective(record, private.sources, private.box, contrast, **form)
+            objective = RangeObjective(record, private.sources, private.box, contrast, **form)
         except NotImplementedError:  # an Op that PyTensor cannot batch
             return
-        if made.is_constant or (made.is_feasible and made.coordinates.count < fewest):
-            fewest = made.coordinates.count
-            yield made
+        fewest = min((each.coordinates.count for each in made), default=math.inf)
+        is_other = "branches" in form or objective.coordinates.count < fewest
+        if is_other and (objective.is_constant or objective.is_feasible):
+            made.append(objective)
+            units = BOX_EFFORT / objective.cost
+            yield objective, min(EASY_EFFORT, units) if objective.has_branches else units
+    for objective in made:
+        if objective.has_branches:
+            yield objective, BOX_EFFORT / objective.cost
 
 
 def _search(rows: AnyRecordBounds, private: PrivateModel, deadline: float) -> float:

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
-import pytensor
 import pytensor.scalar.basic as ps
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
@@ -37,12 +36,13 @@ from pymc_private.analysis.batched_bounds import (
     one_sided_nodes,
 )
 from pymc_private.analysis.branch_and_bound import BoxEnclosure
-from pymc_private.analysis.intervals import has_rule
 from pymc_private.analysis.rewrites.algebra import expand_products
 from pymc_private.analysis.rewrites.normal_cdf import recognize_normal_lcdf
 from pymc_private.analysis.rewrites.specialize import interaction_terms, specialize
+from pymc_private.analysis.rewrites.weighted_means import enclose_weighted_means
 from pymc_private.analysis.traversal import rebuild, scalar_op, without_leading_axes
 from pymc_private.certificates.ball_range import replace_rows_by_norms
+from pymc_private.certificates.free_branches import comparisons, free_branches
 from pymc_private.certificates.record_bounds import MOST_PUBLIC_ROWS, boxes_around, distinct_rows
 from pymc_private.certificates.worst_case import WorstCaseValue
 from pymc_private.models.data_variables import Source
@@ -92,6 +92,8 @@ class RangeObjective:
         Replace what reads records alone, or parameters alone, by few numbers with a range.
     expanded : bool
         Expand products of sums: what reads neighbors alone then cancels.
+    branches : bool
+        Make coordinates of comparisons (`free_branches`).
     held : collection of str
         Variables that both records share.
 
@@ -99,6 +101,8 @@ class RangeObjective:
     ----------
     is_cut : bool
         Whether some coordinates replace functions of others, with their range within `box`.
+    has_branches : bool
+        Whether comparisons of records with parameters choose between branches.
     is_relaxed : bool
         Whether the maximum is over more than records and parameters can be (a reduction, a ball):
         then a value that is found is no lower bound of R.
@@ -113,6 +117,7 @@ class RangeObjective:
         *,
         together: bool = False,
         expanded: bool = False,
+        branches: bool = False,
         held: Collection[str] = (),
     ) -> None:
         self._public = record.public
@@ -125,7 +130,12 @@ class RangeObjective:
         every = contrast.keeps_parameters
         varying = [c.variable for c in columns if every or c.role is Role.RECORD]
         value = interaction_terms(value, varying, points)
+        jumps = bool(comparisons(value, columns))
+        if branches:
+            value, columns = free_branches(value, columns)
+        self.has_branches = jumps and not branches
         self.value, columns, cut = _reduce_dimension(value, columns, together)
+        cut = cut or (jumps and branches)
         self.coordinates = Coordinates(columns, contrast)
         self.whole = self.coordinates.whole
         smooth = {c.variable for c in columns if not c.is_whole and c.bounds.within is None}
@@ -134,6 +144,7 @@ class RangeObjective:
         self.smooth = np.zeros(self.coordinates.count, dtype=bool)
         for (variable, _), place in self.coordinates.slices.items():
             self.smooth[place] = variable in self._batch.gradient
+        self._mirror = _mirrored_coordinate(self.coordinates)
         self._slope_terms = SlopeTerms(self.coordinates, self._batch.gradient)
         self._rows = distinct_rows([record.public[c.variable] for c in self._shared()])
         odd = any(c.bounds.within is not None and not has_fixed_sums(c) for c in columns)
@@ -204,7 +215,16 @@ class RangeObjective:
     def tighten(
         self, lower: np.ndarray, upper: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Tighten the bounds of rows of one sum to what can be reached, and drop empty boxes."""
+        """Tighten bounds to what can be reached, and drop empty boxes.
+
+        Rows have known sums; of a quadruple (x, y, t, t') and its mirror image (y, x, t', t), on
+        which the contrast is the same, the one in order is kept.
+        """
+        if self._mirror is not None:
+            first, second = self._mirror
+            lower, upper = lower.copy(), upper.copy()
+            upper[:, first] = np.minimum(upper[:, first], upper[:, second])
+            lower[:, second] = np.maximum(lower[:, first], lower[:, second])
         left = np.all(lower <= upper, axis=1)
         for column in self.coordinates.columns:
             if not isinstance(column.bounds.within, SimplexRows) or column.levels is not None:
@@ -286,11 +306,28 @@ class RangeObjective:
         return low, high
 
 
+def _mirrored_coordinate(coordinates: Coordinates) -> tuple[int, int] | None:
+    """Both copies of one number, of which the first may be taken as the lesser.
+
+    Exchanging both records and both points at once only exchanges terms of `SUBSTITUTION`.
+    """
+    if coordinates.contrast is not SUBSTITUTION:
+        return None
+    for role in (Role.POINT, Role.RECORD):
+        for column in coordinates.columns:
+            if column.role is role:
+                copies = role.copies(SUBSTITUTION)
+                first, second = (coordinates.slices[column.variable, copy] for copy in copies)
+                return first.start, second.start
+    return None
+
+
 def _prepare_form(
     value: Variable, columns: list[InputColumn], expanded: bool, centered: bool
 ) -> tuple[Variable, list[InputColumn], PointMasses, bool]:
     """The function specialized to the box, rows in balls by their norms, point masses split off."""
-    value = specialize(value, {column.variable: column.bounds for column in columns})
+    box = {column.variable: column.bounds for column in columns}
+    value = enclose_weighted_means(specialize(value, box), box)
     if expanded:
         value = simplify([expand_products(value)])[0]
     value, columns, by_length = replace_rows_by_norms(value, columns, centered=centered)
@@ -332,7 +369,7 @@ def split_at_point_masses(
         levels = np.unique(numbers)
         if len(levels) <= MOST_POINT_MASSES:
             masses[x] = pt.TensorType("int8", shape=())(name=f"which {x.name}"), levels
-    if not masses or not _has_gradient_rules(value, columns):
+    if not masses:
         return value, columns, {}
     added = [
         InputColumn(which, Role.RECORD, Bounds(np.array(0.0), np.array(float(len(levels)))))
@@ -349,16 +386,6 @@ def _may_have_point_masses(column: InputColumn) -> bool:
         and np.shape(column.bounds.lower) == ()
         and float(column.bounds.lower) < float(column.bounds.upper)
     )
-
-
-def _has_gradient_rules(value: Variable, columns: list[InputColumn]) -> bool:
-    """Whether every gradient is made of Ops with a rule: else one box does as well as two."""
-    smooth = [c.variable for c in columns if not c.is_whole]
-    try:
-        slopes = pytensor.grad(value, smooth, disconnected_inputs="ignore")
-    except Exception:  # of an Op that is not ours
-        return False
-    return all(has_rule(v.owner) for v in ancestors(slopes) if v.owner is not None)
 
 
 def _equality_with_constant(variable: Variable) -> tuple[Variable | None, float]:

@@ -238,6 +238,8 @@ ADDITION = Contrast(((0, 0), (0, 1)), (1.0, -1.0), True)
 """l(x, t) - l(x, t'): one record added or removed (T24)."""
 SUBSTITUTION_AT_ONE_POINT = (Contrast(((0, 0), (1, 0)), (1.0, -1.0)),)
 """l(x, t) - l(y, t): one record replaced, at given parameters (T24)."""
+HALVES = (Contrast(((0, 0), (0, 1)), (1.0, -1.0)), *SUBSTITUTION_AT_ONE_POINT)
+"""l(x, t) - l(x, t') and l(x, t) - l(y, t): twice each is at least `SUBSTITUTION` (T24)."""
 ADDITION_AT_ONE_POINT = (Contrast(((0, 0),), (1.0,), True), Contrast(((0, 0),), (-1.0,), True))
 """l(x, t) and -l(x, t): one record added or removed, at given parameters."""
 

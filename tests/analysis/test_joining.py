@@ -10,7 +10,7 @@ import pytest
 from pymc.distributions.dist_math import log_diff_normal_cdf
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis import simplify
+from pymc_private.analysis import Bounds, propagate_bounds, simplify
 from pymc_private.analysis.intervals import ops
 from tests.analysis.graphs import evaluate
 
@@ -195,3 +195,28 @@ def test_gradients_are_the_slopes(name):
 
     assert found[1] == pytest.approx((value(x, y + 1e-5) - value(x, y - 1e-5)) / 2e-5, rel=1e-5)
     assert found[0] == pytest.approx((value(x + h, y) - value(x - h, y)) / (2 * h), rel=1e-3)
+
+
+def gaps(*entries):
+    """Differences of neighboring entries, simplified, and as they are written."""
+    cuts = pt.stack(entries)
+    written = cuts[1:] - cuts[:-1]
+    return simplify([written])[0], written
+
+
+def test_differences_of_sums_are_what_differs():
+    """Cutpoints m, m + s, m + s + s^2 have the gaps s and s^2, whatever is known of m."""
+    found, written = gaps(M, M + S, M + S + S**2)
+    box = {M: Bounds(np.array(-9.0), np.array(9.0)), S: Bounds(np.array(0.5), np.array(2.0))}
+    fact = propagate_bounds([found], box)[found]
+    assert fact.lower == pytest.approx([0.5, 0.25])
+    assert fact.upper == pytest.approx([2.0, 4.0])
+    assert np.allclose(*evaluate([found, written], {v: VALUES[v] for v in (M, S)}))
+
+
+@pytest.mark.parametrize(
+    "entries", [(M, M + M, M + M + M), (M, S, M * S), (M + S, S + S, M)], ids=str
+)
+def test_terms_in_common_are_counted_as_often_as_both_have_them(entries):
+    found, written = gaps(*entries)
+    assert np.allclose(*evaluate([found, written], {v: VALUES[v] for v in (M, S)}))

@@ -12,7 +12,7 @@ from pymc_private.models.record_likelihood import single_record
 def objectives(private) -> Iterator[RangeObjective]:
     """The range of one record's log-likelihood, in each of its forms."""
     record = single_record(private.graph, private.sources, private.n, private.shapes)
-    return range_bound._objectives(private, record)
+    return (objective for objective, _ in range_bound._objectives(private, record))
 
 
 def first_objective(private) -> RangeObjective:

@@ -225,3 +225,30 @@ def test_a_power_that_jumps_at_zero_has_no_slopes():
     private = pmp.privatize(model, records="i", domain={"y": (0, 1)})
     with pytest.raises(pmp.errors.NotCertified):
         pmp.certify(private)
+
+
+def test_of_two_mirror_images_one_is_left():
+    """Exchanging both records and both points changes nothing: half of the boxes are enough."""
+    objective = next(objectives(private_of("normal")))
+    lower, upper = objective.roots()
+    first, second = objective._mirror
+    low, high = lower.repeat(2, axis=0), upper.repeat(2, axis=0)
+    middle = lower[0, first] / 2 + upper[0, first] / 2
+    low[0, second], high[0, first] = middle + 0.1, middle - 0.1
+    low[1, first], high[1, second] = middle + 0.1, middle - 0.1
+    kept = objective.tighten(low, high)[2]
+    assert list(kept) == [True, False]
+    assert solved(objective).upper >= 32.0  # the range of this model
+
+
+def test_a_mirror_that_drops_both_images_is_caught(monkeypatch):
+    """Planted: both copies of a number kept apart, in order and out of order."""
+    true = range_objective.RangeObjective.tighten
+
+    def both(self, lower, upper):
+        lower, upper, left = true(self, lower, upper)
+        first, second = self._mirror
+        return lower, upper, left & (upper[:, second] <= lower[:, first])
+
+    monkeypatch.setattr(range_objective.RangeObjective, "tighten", both)
+    assert planted(monkeypatch, "normal") > 1.0

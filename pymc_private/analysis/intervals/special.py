@@ -34,6 +34,7 @@ from pymc_private.analysis.intervals.functions import (
     round_up,
 )
 from pymc_private.analysis.intervals.interval import Bounds, SimplexRows
+from pymc_private.analysis.intervals.linear_algebra import BATCH_AWARE_OPS
 from pymc_private.analysis.intervals.ops import LogSumExp
 
 
@@ -434,10 +435,15 @@ def _power_step_at(x: Array, b: Array) -> Bounds:
 @bound_op.register(ops.OnSimplex)
 def _on_simplex(op: ops.OnSimplex, node: Apply, x: Bounds) -> Bounds:
     """The same bounds; non-negative rows lie on the simplex, so no entry exceeds 1 + slack."""
-    if x.is_symbolic or not np.all(x.lower >= 0.0):
+    if x.is_symbolic or not x.lower.ndim:
         return x
-    most = 1.0 + op.slack
-    return replace(x, upper=np.minimum(x.upper, most), within=SimplexRows(slack=op.slack))
+    positive = np.all(x.lower >= 0.0, axis=-1, keepdims=True)
+    upper = np.where(positive, np.minimum(x.upper, 1.0 + op.slack), x.upper)
+    rows = SimplexRows(slack=op.slack) if positive.all() else x.within
+    return replace(x, upper=upper, within=rows)
+
+
+BATCH_AWARE_OPS.append(ops.OnSimplex)
 
 
 # ---- splines ---------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ Ordinal probabilities are differences of a sigmoid, or pieces of a broken stick;
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -468,6 +469,44 @@ def _share_shape(terms: list[Variable]) -> bool:
     return len(shapes) <= 1
 
 
+# ---- differences of entries ------------------------------------------------------------------
+
+
+@node_rewriter([Elemwise])
+def entrywise_differences(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """(a, a + b) - (c, a) = (a - c, b): vectors of numbers, without what entries have in common.
+
+    Cutpoints written as a first one and gaps have differences that are the gaps, positive if these
+    are.
+    """
+    if not isinstance(node.op.scalar_op, ps.Sub):
+        return None
+    vectors = [without_leading_axes(v).owner for v in node.inputs]
+    if not all(v is not None and isinstance(v.op, MakeVector) for v in vectors):
+        return None
+    first, second = (list(v.inputs) for v in vectors)
+    if len(first) != len(second):
+        return None
+    pairs = list(zip(first, second, strict=True))
+    found = [_reduced_sum_difference(a, b) for a, b in pairs]
+    if all(entry is None for entry in found):
+        return None
+    entries = [a - b if new is None else new for new, (a, b) in zip(found, pairs, strict=True)]
+    return _padded_left(pt.stack(entries), node.outputs[0])
+
+
+def _reduced_sum_difference(a: Variable, b: Variable) -> Variable | None:
+    """a - b without the terms that both sums have; None if they have none in common."""
+    first, second = (
+        Counter(v.owner.inputs if isinstance(scalar_op(v), ps.Add) else [v]) for v in (a, b)
+    )
+    if not first & second:
+        return None
+    kept, dropped = (first - second).elements(), (second - first).elements()
+    zero = pt.zeros_like(a)
+    return pt.add(zero, *kept) - pt.add(zero, *dropped)
+
+
 # ---- steps of powers -------------------------------------------------------------------------
 
 
@@ -502,6 +541,7 @@ RAW_REWRITES: tuple[Callable, ...] = (
 
 
 CANONICAL_REWRITES: tuple[Callable, ...] = (
+    entrywise_differences,
     normal_categories,
     normal_differences,
     logistic_categories,

@@ -140,6 +140,19 @@ def _few_records_and_one_mass(request):
         yield
 
 
+UNREHEARSED = ("test_changes", "test_charge_then_draw", "test_checked_again", "test_verdict")
+"""Tests of what is refused, charged and drawn: a rehearsal would draw a second time in each."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_rehearsal(request):
+    """Go from the charge's checks straight to the draw; `test_rehearsal` has the samplers' own."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.stem in UNREHEARSED:
+            patch.setattr("pymc_private.posterior.sample.rehearse_draw", lambda *arguments: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared(root) -> Path:
     """Give the folder of reference data beside the checkout, or skip where there is none."""

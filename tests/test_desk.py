@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 
@@ -110,12 +111,18 @@ def test_benchmarks_import_no_tests(root):
     assert [file.name for file in files if pattern.search(file.read_text())] == []
 
 
+@cache
+def nodes_of(text: str) -> tuple[ast.AST, ...]:
+    """All nodes of a module, by its text: most tests ask for those of every file."""
+    return tuple(ast.walk(ast.parse(text)))
+
+
 def import_edges(root) -> dict[str, set[str]]:
     """Imports between modules of the package, those of types and within functions included."""
     modules = {dotted(root, file): file for file in python_files(root)}
     edges: dict[str, set[str]] = {}
     for name, file in modules.items():
-        nodes = ast.walk(ast.parse(file.read_text()))
+        nodes = nodes_of(file.read_text())
         found = edges[name] = set()
         for node in nodes:
             if isinstance(node, ast.ImportFrom) and node.module:
@@ -160,7 +167,7 @@ def test_no_class_name_stands_for_two_things(root):
     names = Counter(
         node.name
         for file in python_files(root)
-        for node in ast.parse(file.read_text()).body
+        for node in nodes_of(file.read_text())[0].body
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in names.items() if count > 1] == []
@@ -191,7 +198,7 @@ def test_a_function_fits_on_a_screen(root):
     functions = {
         f"{file.relative_to(root)}:{node.lineno} {node.name}": body_lines(node)
         for file in python_files(root)
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in nodes_of(file.read_text())
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert functions

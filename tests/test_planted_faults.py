@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 SAYS_SO = re.compile(r"planted|is_caught|are_caught|catches|fault_is_noticed|be_noticed|be_broken")
@@ -22,6 +23,7 @@ def suite_of(function: ast.FunctionDef) -> str:
     return "fast"
 
 
+@cache
 def suites(root) -> dict[tuple[str, str], str]:
     """The suite of every test, by file and name."""
     return {

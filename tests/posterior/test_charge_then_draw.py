@@ -12,6 +12,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.posterior import sample
+from pymc_private.posterior.rehearsal import rehearse_draw
 from pymc_private.release import storage
 from pymc_private.samplers import method
 
@@ -63,13 +64,13 @@ def test_the_charge_is_durable_before_the_data_are_read(plan, tmp_path, monkeypa
             super().__init__(private)
 
     monkeypatch.setattr(method, "Target", Spy)
+    monkeypatch.setattr(sample, "rehearse_draw", rehearse_draw)
     draw(plan, book)
     assert seen == [0, 1]  # of made-up records, and of the data
 
 
 def test_a_charge_that_does_not_fit_reads_nothing_and_spends_nothing(plan, monkeypatch):
     poor = pmp.Ledger(epsilon=0.5, delta=1e-6)
-    monkeypatch.setattr(sample, "rehearse_draw", lambda *arguments: None)
     monkeypatch.setattr(method, "Target", None)  # reading the data would fail
     with pytest.raises(pmp.errors.BudgetExceeded):
         draw(plan, poor)
@@ -84,7 +85,6 @@ def test_a_draw_that_stops_stays_charged_and_says_nothing_of_the_data(
     def stop(*arguments):
         raise error(f"the data hold {SECRET}")
 
-    monkeypatch.setattr(sample, "rehearse_draw", lambda *arguments: None)
     monkeypatch.setattr(method, "sample_by_rejection", stop)
     with pytest.raises((KeyboardInterrupt, pmp.errors.PymcPrivateError)) as caught:
         draw(plan, ledger, name="main")

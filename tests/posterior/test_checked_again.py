@@ -31,7 +31,7 @@ def coins(more=None, name="p", dims=None) -> pm.Model:
 
 
 def plan_of(model, **keywords):
-    keywords = {"epsilon": 1, "draws": 1} | keywords
+    keywords = {"epsilon": 1, "draws": 1, "clip": False} | keywords
     return pmp.calibrate(pmp.privatize(model, records="i"), **keywords)
 
 
@@ -40,8 +40,8 @@ def draw(plan, ledger=None, **keywords):
     return pmp.sample(plan, ledger=ledger, progressbar=False, **keywords)
 
 
-@pytest.fixture
-def weighted():
+@pytest.fixture(scope="module")
+def slope_plan():
     """Plan a slope whose data are private and whose weights are public."""
     with pm.Model(coords={"i": range(N)}) as model:
         x = pm.Data("x", np.full(N, 0.5), dims="i")
@@ -51,6 +51,15 @@ def weighted():
     return pmp.calibrate(
         pmp.privatize(model, records="i", domain={"x": (0, 1)}), epsilon=1, draws=2, clip=False
     )
+
+
+@pytest.fixture
+def weighted(slope_plan):
+    """Put the data of that plan back."""
+    held = {name: slope_plan.private.base[name].get_value() for name in "xw"}
+    yield slope_plan
+    for name, values in held.items():
+        slope_plan.private.base[name].set_value(values)
 
 
 @pytest.mark.thin(2)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -139,9 +140,10 @@ def make_summary_plan(
         raise _refusal(refused)
     public = n if private.neighbors == ADD_REMOVE else private.n
     whole, spread = _whole_information(private, public, reference)
+    chosen = max(built, key=lambda mechanism: _known(mechanism.information))
     return SummaryPlan(
         private=private,
-        mechanism=max(built, key=lambda mechanism: _known(mechanism.information)),
+        mechanism=chosen,
         epsilon=request.epsilon,
         delta=request.delta,
         n=None if private.neighbors == ADD_REMOVE else private.n,
@@ -153,7 +155,15 @@ def make_summary_plan(
         reference=reference,
         claims=() if reference is None else (REFERENCE_CLAIM,),
         outside=outside_domain(private, reference),
+        mechanism_at=partial(_mechanism_at, private, chosen.method, request),
     )
+
+
+def _mechanism_at(
+    private: PrivateModel, method: str, request: SummaryRequest, epsilon: float
+) -> Mechanism:
+    """The same kind of mechanism at another epsilon, for comparisons."""
+    return MECHANISMS[method](private, replace(request, epsilon=epsilon))
 
 
 def _built_mechanisms(

@@ -191,19 +191,14 @@ def effect_trade_off(
     The law of two constants is fitted to posterior variances at the budget of the plan and at one
     without noise, both simulated with the same seed.
     """
-    from pymc_private.summaries.choose_mechanism import SummaryRequest, rebuilt_mechanism
-
-    delta = plan.charged_delta
-    # Without a delta as without noise: cells with discrete Laplace noise have none.
-    request = SummaryRequest(PRECISE_EPSILON, delta, plan.guess, plan.reference)
-    precise = rebuilt_mechanism(plan.private, plan.method, request)
+    count = plan.n if plan.n is not None else plan.guess
+    _refuse_no_law(plan, count)
+    precise, delta = plan.mechanism_at(PRECISE_EPSILON), plan.charged_delta
     found, exact = (
         effect_power(plan, effect, parameter, simulations=simulations, mechanism=mechanism, **words)
         for mechanism in (None, precise)
     )
     whole, sampled = (_estimate_variance(one) for one in (found, exact))
-    count = plan.n if plan.n is not None else plan.guess
-    _refuse_no_count(count)
     return summary_trade_off(
         math.sqrt(min(sampled, whole)),
         math.sqrt(max(whole - sampled, 0.0)),
@@ -343,10 +338,10 @@ def _refuse_none(found: Sequence[float], count: int) -> None:
         )
 
 
-def _refuse_no_count(count: int | None) -> None:
-    if count is None:
+def _refuse_no_law(plan: Any, count: int | None) -> None:
+    if count is None or plan.mechanism_at is None:
         raise DomainError(
-            "a trade-off starts from a number of records",
-            got="n=None",
-            do="calibrate(..., n=) with a public guess",
+            "a trade-off starts from a plan of calibrate, and from a number of records",
+            got="n=None" if count is None else "a plan that was put together otherwise",
+            do="calibrate(..., release='summary', n=) with a public guess",
         )

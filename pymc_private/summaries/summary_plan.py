@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -94,6 +94,8 @@ class SummaryPlan(PointsElsewhere):
         Covariates whose reference leaves their domain: name, rows outside, all rows.
     structure : str
         Fingerprint of the model as it was planned.
+    mechanism_at : callable or None
+        Builds the mechanism of the same kind at another epsilon, for `trade_off`.
     """
 
     _elsewhere = ELSEWHERE
@@ -113,6 +115,7 @@ class SummaryPlan(PointsElsewhere):
     claims: tuple[str, ...] = ()
     outside: tuple[tuple[str, int, int], ...] = ()
     structure: str = ""
+    mechanism_at: Callable[[float], Mechanism] | None = field(default=None, repr=False)
     _covered: list[Coverage] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 
 from benchmarks.noise_aware import OUTER, non_private, posterior
 from benchmarks.noise_aware_cells import mixture, mixture_free, weibull
@@ -32,8 +33,6 @@ from benchmarks.noise_aware_models import (
     SCENARIOS,
     STUDENT,
     Scenario,
-    regression,
-    uniform,
 )
 from benchmarks.noise_aware_peers import DELTA, Case
 from benchmarks.uci import folder, load
@@ -132,15 +131,43 @@ def of_uci(
     drop: Sequence[str] = (),
     slope_sd: float = 2.0,
 ) -> Scenario:
-    """A regression of a UCI set."""
+    """A regression of a UCI set: numbers in [-1, 1], columns of two values declared as such."""
     table = load(data)
-    x = np.column_stack([v for key, v in columns(table).items() if key not in drop])
+    found = {key: np.asarray(v, float) for key, v in columns(table).items() if key not in drop}
+    flags = [key for key, v in found.items() if set(np.unique(v)) <= {-1.0, 1.0}]
+    numbers = [key for key in found if key not in flags]
+    order = [*numbers, *flags]
+    rows = {"X": np.column_stack([found[key] for key in numbers])} if numbers else {}
+    rows |= {key: found[key] for key in flags}
     y = np.asarray(outcome(table), float)
-    d = x.shape[1]
-    held = {"X": x, "y": y}
-    return regression(
-        name, law, uniform(d), len(y), d, intercept=(0.0, 2.0), slope_sd=slope_sd, data=held
-    )
+
+    def simulate(theta: Any, rng: np.random.Generator) -> Columns:
+        slopes = np.asarray(theta["slopes"], float)
+        eta = float(theta["intercept"]) + np.column_stack([found[key] for key in order]) @ slopes
+        drawn = np.asarray(law.draw(eta, theta, rng), float)
+        return rows | {"y": drawn if law.bounds is None else np.clip(drawn, *law.bounds)}
+
+    domain: dict[str, Any] = {key: (-1.0, 1.0) if key == "X" else {-1.0, 1.0} for key in rows}
+    domain |= {"y": law.bounds} if law.bounds is not None else {}
+    model = _regression(rows, flags, order, y, law, slope_sd)
+    truth = {"intercept": 0.0, "slopes": np.zeros(len(order)), **law.truth}
+    return Scenario(name, model, domain, simulate, truth)
+
+
+def _regression(
+    rows: Columns, flags: Sequence[str], order: Sequence[str], y: Any, law: Any, slope_sd: float
+) -> pm.Model:
+    """Numbers as one array, each column of two values by itself."""
+    with pm.Model(coords={"row": np.arange(len(y)), "slope": list(order)}) as model:
+        eta = pm.Normal("intercept", 0.0, 2.0)
+        slopes = pm.Normal("slopes", 0.0, slope_sd, dims="slope")
+        count = len(order) - len(flags)
+        if count:
+            eta = eta + pm.Data("X", rows["X"], dims=("row", None)) @ slopes[:count]
+        for k, key in enumerate(flags, count):
+            eta = eta + pm.Data(key, rows[key], dims="row") * slopes[k]
+        law.observe(eta, y)
+    return model
 
 
 def label(value: Any = 1) -> Callable[[pd.DataFrame], np.ndarray]:

@@ -130,6 +130,7 @@ def planned_round(
         root.T @ before @ root,
         design.score_sd(design.scale, budget.score),
         design.curvature_sd(design.scale),
+        design.least_sd(design.scale),
     )
     score = ClippedScore(mechanism.model, pooled.center, metric, choice.bound, choice.weight_bound)
     expected = dict(released) | joined(

@@ -132,6 +132,11 @@ class ScoreDesign:
         """Noise of a sum of scores as a function of its bound."""
         return lambda bound: noise.sd(bound, False, mu, self.size)
 
+    def least_sd(self, noise: BoundedNoise) -> NoiseSd:
+        """The same of pilots and final score together, were they at one bound."""
+        each = np.array([*self.budget.pilots, self.budget.score])
+        return self.score_sd(noise, float(np.sqrt((each**2).sum())))
+
     def curvature_sd(self, noise: BoundedNoise) -> NoiseSd | None:
         """Noise of the curvature as a function of its bound; None if it is public."""
         mu, size = self.budget.curvature, self.size * (self.size + 1) // 2
@@ -296,7 +301,8 @@ class _Run:
             metric, _ = scored.metric(large.weights, design.structure)
             frame = scored.framed(metric)
             sd = design.score_sd(self.noise, mu)
-            choice = pilot_bound(frame, self.weights, metric @ prior.precision @ metric.T, sd)
+            white = metric @ prior.precision @ metric.T
+            choice = pilot_bound(frame, self.weights, white, sd, design.least_sd(self.noise))
             score = ClippedScore(design.model, theta, metric, choice.bound)
             releases.append(self.noisy_score(score, mu, frame))
             mode, covariance = posterior_mode(
@@ -342,6 +348,7 @@ class _Run:
             root.T @ covariance @ root,
             design.score_sd(self.noise, budget.score),
             design.curvature_sd(self.noise),
+            design.least_sd(self.noise),
         )
         score = ClippedScore(design.model, mode, metric, choice.bound, choice.weight_bound)
         final = self.noisy_score(score, budget.score, frame)

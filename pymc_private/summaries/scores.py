@@ -241,7 +241,8 @@ class ScoreMechanism:
         frame = scored.framed(metric)
         prior = metric @ design.prior.precision @ metric.T
         sd = design.score_sd(design.scale, design.budget.pilots[0])
-        pilot = pilot_bound(frame, weights, prior, sd).precision
+        least_sd = design.least_sd(design.scale)
+        pilot = pilot_bound(frame, weights, prior, sd, least_sd).precision
         total = prior + ROUNDS * pilot
         final = joint_bounds(  # as the release chooses them
             frame,
@@ -250,6 +251,7 @@ class ScoreMechanism:
             np.linalg.inv(total),
             design.score_sd(design.scale, design.budget.score),
             design.curvature_sd(design.scale),
+            least_sd,
         )
         parts = ROUNDS * noise_precision(pilot, self.count)
         parts = parts + noise_precision(final.precision, self.count)

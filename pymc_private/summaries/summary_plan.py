@@ -377,6 +377,12 @@ def check_plan_unchanged(plan: SummaryPlan) -> None:
     )
 
 
+TIME_TEXT = (
+    "its model holds no record: the time of pm.sample does not grow with the number of records"
+)
+"""What a plan says in place of an expected time of sampling."""
+
+
 def plan_lines(plan: SummaryPlan) -> Iterator[str]:
     """The lines of `SummaryPlan.summary`: verdict, cost, label, what was weighed, cautions."""
     yield from _verdict_lines(plan)
@@ -400,6 +406,7 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
             f"these are averages over the prior, under which records tell {low:.3g} to {high:.3g} "
             "nats (8 of 10 prior draws, without privacy): real ones may tell more or less"
         )
+    yield TIME_TEXT
     if plan.reason:
         yield plan.reason
     for method, why in plan.refused:

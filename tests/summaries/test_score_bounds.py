@@ -6,6 +6,7 @@ from pymc_private.summaries.clipped_scores import clip_rows, score_rows
 from pymc_private.summaries.score_bounds import (
     JOINT_LOSS,
     PILOT_LOSS,
+    WIDER,
     joint_bounds,
     pilot_bound,
     weighted_quantile,
@@ -16,6 +17,11 @@ RNG = np.random.default_rng(3)
 N, P = 1000.0, 5
 ROWS = {"x": RNG.uniform(-1, 1, (64, 3))}
 WEIGHTS = np.full(64, N / 64)
+
+
+def never(_):
+    """Noise of all rounds together, which no bound makes small."""
+    return 1e9
 
 
 def setting():
@@ -36,7 +42,7 @@ def test_in_its_metric_a_record_has_unit_information():
 def test_more_noise_asks_for_a_smaller_bound():
     frame, prior = setting()
     found = [
-        pilot_bound(frame, WEIGHTS, prior, lambda bound, mu=mu: 2 * bound / mu)
+        pilot_bound(frame, WEIGHTS, prior, lambda bound, mu=mu: 2 * bound / mu, never)
         for mu in (0.01, 0.1, 1.0, 1e4)
     ]
     shares = [choice.quantile for choice in found]
@@ -55,7 +61,7 @@ def test_the_largest_bounds_within_the_loss_are_taken():
     def curvature_noise(bound):
         return np.sqrt(2) * bound / 0.09
 
-    choice = joint_bounds(frame, WEIGHTS, prior, spread, noise, curvature_noise)
+    choice = joint_bounds(frame, WEIGHTS, prior, spread, noise, curvature_noise, never)
 
     def log_det(bound, weight_bound):
         curvature, second = clip_rows(frame, bound, weight_bound).moments(WEIGHTS)
@@ -68,12 +74,42 @@ def test_the_largest_bounds_within_the_loss_are_taken():
     norms = np.quantile(frame.norms(), [0.1, 0.3, 0.5, 0.7, 0.9])
     rivals = [log_det(c, k) for c in norms for k in np.geomspace(0.3, 3, 8) * choice.weight_bound]
     assert choice.log_det > max(rivals) - JOINT_LOSS - 0.2  # rivals are not on the same grid
-    public = joint_bounds(frame, WEIGHTS, prior, spread, noise, None)
+    public = joint_bounds(frame, WEIGHTS, prior, spread, noise, None, never)
     assert public.weight_bound == np.inf
     assert public.log_det >= choice.log_det
-    exact = joint_bounds(frame, WEIGHTS, prior, spread, lambda _: 1e-9, lambda _: 1e-9)
+    exact = joint_bounds(frame, WEIGHTS, prior, spread, lambda _: 1e-9, lambda _: 1e-9, never)
     assert (exact.quantile, exact.weight_quantile) == (2.0, 4.0)  # nothing is clipped
     assert PILOT_LOSS > JOINT_LOSS
+
+
+def test_of_many_records_a_clip_is_not_worth_its_bias():
+    """Noise of all rounds that widens intervals little: no clip, whatever one round would gain."""
+    frame, prior = setting()
+    weights, spread = 100.0 * WEIGHTS, 1e-4 * np.eye(P)
+
+    def noise(bound):
+        return 2 * bound / 0.02
+
+    def together(bound):
+        return 2 * bound / 0.3
+
+    clipped = [
+        pilot_bound(frame, weights, prior, noise, never),
+        joint_bounds(frame, weights, prior, spread, noise, None, never),
+    ]
+    found = [
+        pilot_bound(frame, weights, prior, noise, together),
+        joint_bounds(frame, weights, prior, spread, noise, None, together),
+    ]
+    assert all(c.quantile < 0.9 < f.quantile for c, f in zip(clipped, found, strict=True))
+    whole, second = clip_rows(frame, 1e9).moments(weights)
+    for choice in found:
+        curvature, clipped_second = clip_rows(frame, choice.bound).moments(weights)
+        covariance = clipped_second + together(choice.bound) ** 2 * np.eye(P)
+        precision = prior + curvature @ np.linalg.solve(covariance, curvature)
+        exact = prior + whole @ np.linalg.solve(second, whole)
+        wider = np.linalg.slogdet(exact)[1] - np.linalg.slogdet(precision)[1]
+        assert wider <= 2 * P * np.log(WIDER) + 1e-9
 
 
 def test_weighted_quantiles():

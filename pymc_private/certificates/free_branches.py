@@ -49,7 +49,7 @@ def free_branches(
         return value, list(columns)
     inputs = {c.variable: c.variable for c in columns}
     freed = simplify(rebuild([value], inputs | swaps))[0]
-    either = Bounds(*map(np.array, EITHER))
+    either = Bounds(np.array(EITHER[0]), np.array(EITHER[1]))
     return freed, [*columns, *(InputColumn(v, Role.PAIR, either) for v in found.values())]
 
 

@@ -31,7 +31,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.record_likelihood import ADDITION, SUBSTITUTION, SingleRecord
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
-SEARCH_EFFORT, ROW_EFFORT, EASY_EFFORT, BOX_EFFORT = 1000.0, 2000.0, 500.0, 4000.0
+SEARCH_EFFORT, ROW_EFFORT, EASY_EFFORT, BOX_EFFORT = 1000.0, 2000.0, 500.0, 3000.0
 """Effort, in walks: of the search, on cells of rows, on boxes to `FINE_GAP`, on boxes at all."""
 
 FINE_GAP = 0.01
@@ -150,13 +150,11 @@ def _bound_range(
     tried, is_relaxed = False, False
     where: tuple[WorstCaseValue, ...] = ()
     halves = _lazy_halves(private, record, deadline)
-    for objective, units in _objectives(private, record):
+    for objective, effort in _objectives(private, record, deadline):
         tried = True
         if objective.is_constant:  # all that reads a record cancels
             return RangeBound(0.0, 0.0)
-        bracket = _refine(
-            objective, best, tolerance, Effort(units, deadline), progress, floor, halves
-        )
+        bracket = _refine(objective, best, tolerance, effort, progress, floor, halves)
         best = bracket.upper
         if not objective.is_relaxed:
             found = max(found, bracket.lower)
@@ -165,12 +163,10 @@ def _bound_range(
         if best <= max(floor, found * (1.0 + tolerance), bracket.lower * (1.0 + tolerance)):
             break
     _check_against_search(found, best)
-    if best <= floor:
-        return RangeBound(best, found, where, is_relaxed)
-    if best > found * (1.0 + tolerance):
+    if best > max(floor, found * (1.0 + tolerance)):
         found = max(found, _search(rows, private, deadline))
         _check_against_search(found, best)
-    loose = best > found * (1.0 + tolerance) and not add_remove
+    loose = best > max(floor, found * (1.0 + tolerance)) and not add_remove
     if loose and (not tried or not math.isfinite(best)):
         rows.effort = Effort(ROW_EFFORT, deadline)
         best = min(best, range_on_finer_cells(rows, private.box, found, tolerance))
@@ -215,7 +211,7 @@ def _refine(
         return first
     best = min(first.upper, halves(first.upper, enough))
     if best <= enough:
-        return replace(first, upper=max(best, first.lower))
+        return replace(first, upper=best)
     return _branch_and_bound(objective, best, tolerance, effort, progress, floor)
 
 
@@ -259,8 +255,8 @@ def _branch_and_bound(
 
 
 def _objectives(
-    private: PrivateModel, record: SingleRecord | None
-) -> Iterator[tuple[RangeObjective, float]]:
+    private: PrivateModel, record: SingleRecord | None, deadline: float = math.inf
+) -> Iterator[tuple[RangeObjective, Effort]]:
     """Objectives whose maximum is the range, where rows are equivalent and coordinates few.
 
     With the effort that each is worth. First as it is, then with branches that are free, then with
@@ -287,10 +283,11 @@ def _objectives(
         if is_other and (objective.is_constant or objective.is_feasible):
             made.append(objective)
             units = BOX_EFFORT / objective.cost
-            yield objective, min(EASY_EFFORT, units) if objective.has_branches else units
+            units = min(EASY_EFFORT, units) if objective.has_branches else units
+            yield objective, Effort(units, deadline)
     for objective in made:
         if objective.has_branches:
-            yield objective, BOX_EFFORT / objective.cost
+            yield objective, Effort(BOX_EFFORT / objective.cost, deadline)
 
 
 def _search(rows: AnyRecordBounds, private: PrivateModel, deadline: float) -> float:

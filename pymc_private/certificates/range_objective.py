@@ -130,12 +130,8 @@ class RangeObjective:
         every = contrast.keeps_parameters
         varying = [c.variable for c in columns if every or c.role is Role.RECORD]
         value = interaction_terms(value, varying, points)
-        jumps = bool(comparisons(value, columns))
-        if branches:
-            value, columns = free_branches(value, columns)
-        self.has_branches = jumps and not branches
+        value, columns, self.has_branches, freed = _free(value, columns, branches)
         self.value, columns, cut = _reduce_dimension(value, columns, together)
-        cut = cut or (jumps and branches)
         self.coordinates = Coordinates(columns, contrast)
         self.whole = self.coordinates.whole
         smooth = {c.variable for c in columns if not c.is_whole and c.bounds.within is None}
@@ -149,8 +145,8 @@ class RangeObjective:
         self._rows = distinct_rows([record.public[c.variable] for c in self._shared()])
         odd = any(c.bounds.within is not None and not has_fixed_sums(c) for c in columns)
         # Boxes around rows hold what is no row.
-        self.is_cut = cut
-        self.is_relaxed = cut or odd or by_length or len(self._rows) > MOST_PUBLIC_ROWS
+        self.is_cut = cut or freed
+        self.is_relaxed = self.is_cut or odd or by_length or len(self._rows) > MOST_PUBLIC_ROWS
 
     @property
     def cost(self) -> float:
@@ -332,6 +328,16 @@ def _prepare_form(
         value = simplify([expand_products(value)])[0]
     value, columns, by_length = replace_rows_by_norms(value, columns, centered=centered)
     return *split_at_point_masses(value, columns), by_length
+
+
+def _free(
+    value: Variable, columns: list[InputColumn], wanted: bool
+) -> tuple[Variable, list[InputColumn], bool, bool]:
+    """The function with free branches, if wanted; whether branches are left, and whether freed."""
+    some = bool(comparisons(value, columns))
+    if wanted and some:
+        return *free_branches(value, columns), False, True
+    return value, columns, some, False
 
 
 def _add_outward(total: np.ndarray, term: np.ndarray, far: float) -> np.ndarray:

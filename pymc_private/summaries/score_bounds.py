@@ -175,7 +175,8 @@ def _largest(found: list[BoundChoice], loss: float, enough: float) -> BoundChoic
 
 def _enough(frame: FramedRows, weights: np.ndarray, prior: np.ndarray) -> float:
     """The log determinant of intervals `WIDER` than those of records without noise or clip."""
-    whole, second = clip_rows(frame, np.finfo(float).max).moments(weights)
+    beyond = 2.0 * float(frame.norms()[frame.mass > 0.0].max(initial=1e-9))
+    whole, second = clip_rows(frame, beyond).moments(weights)
     unclipped = _log_det(prior + _precision(whole, second, np.zeros_like(second)))
     return unclipped - 2.0 * np.log(WIDER) * len(prior)
 

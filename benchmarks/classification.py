@@ -34,7 +34,7 @@ from pymc_private.estimators import DirichletNaiveBayes
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
 SETS = ("breast_cancer", "digits", "german_credit", "thyroid", "shopper", "spam", "adult")
-COLUMNS = ("dataset", "method", "eps", "rep", "acc", "log_loss", "ll")
+COLUMNS = ("dataset", "method", "epsilon", "rep", "acc", "log_loss", "ll")
 
 
 def sklearn_set(name: str) -> Coded:
@@ -200,7 +200,7 @@ def run(sets, reps, file: Path, pythons: dict[str, str | None]) -> pd.DataFrame:
     """Compute what is missing and append it."""
     done = set()
     if file.exists():
-        old = pd.read_csv(file, dtype={"eps": str})
+        old = pd.read_csv(file, dtype={"epsilon": str})
         done = set(zip(*(old[c] for c in COLUMNS[:4]), strict=True))
     methods = available(pythons)
     bar = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -219,7 +219,7 @@ def run(sets, reps, file: Path, pythons: dict[str, str | None]) -> pd.DataFrame:
                         if (name, method, str(eps), rep) in done:
                             continue
                         found = scores(classify(data, train, test, eps, rep), y)
-                        row = {"dataset": name, "method": method, "eps": eps, "rep": rep}
+                        row = {"dataset": name, "method": method, "epsilon": eps, "rep": rep}
                         writer.writerow(row | {
                             "acc": found["acc"], "log_loss": found["ce"], "ll": found["ll"]
                         })  # fmt: skip
@@ -241,7 +241,7 @@ def main() -> None:
     pythons = {peer: getattr(options, peer) for peer in PEERS}
     found = run(options.sets, options.reps, options.out / "classification.csv", pythons)
     for metric in ("acc", "log_loss"):
-        table = found.pivot_table(index=["dataset", "method"], columns="eps", values=metric)
+        table = found.pivot_table(index=["dataset", "method"], columns="epsilon", values=metric)
         print(f"\n{metric}, mean of {found['rep'].nunique()} splits\n{table.round(3).to_string()}")
 
 

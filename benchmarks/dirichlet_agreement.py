@@ -16,7 +16,7 @@ from benchmarks.dirichlet_methods import dirichlet
 from benchmarks.uci import coded, counted, families, folder, split
 
 TOLERANCE = 3.0
-KEYS = ["dataset", "task", "method", "privacy", "eps", "metric"]
+KEYS = ["dataset", "task", "method", "privacy", "epsilon", "metric"]
 
 
 def agreement(ours: pd.DataFrame) -> pd.DataFrame:
@@ -25,7 +25,7 @@ def agreement(ours: pd.DataFrame) -> pd.DataFrame:
     if theirs is None:
         print("no reference beside the checkout: nothing to agree with")
         return pd.DataFrame()
-    ours = ours.assign(eps=ours["eps"].astype(float))
+    ours = ours.assign(epsilon=ours["epsilon"].astype(float))
     both = ours.merge(theirs, on=KEYS, suffixes=("", "_ref"))
     both["off"] = _off(both, both["mean"], both["std"], both["count"])
     return both
@@ -74,7 +74,7 @@ def _reference(name: str) -> pd.DataFrame | None:
     file = folder().parents[1] / "reference" / name
     if not file.exists():
         return None
-    found = pd.read_csv(file)
+    found = pd.read_csv(file).rename(columns={"eps": "epsilon"})
     found["privacy"] = found["privacy"].str.replace("RDP(lambda=5)", "RDP")
-    found["eps"] = found["eps"].astype(float)
+    found["epsilon"] = found["epsilon"].astype(float)
     return found

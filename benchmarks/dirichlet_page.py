@@ -30,8 +30,8 @@ PEERS = {
 def likelihoods(found: pd.DataFrame) -> None:
     """Mean test log-likelihood per record at (epsilon, 1e-5)."""
     part = found[found["privacy"] == "(eps,delta)"]
-    means = part.groupby(["dataset", "task", "method", "eps"])["ll"].mean()
-    grid = sorted(part["eps"].unique(), key=float)
+    means = part.groupby(["dataset", "task", "method", "epsilon"])["ll"].mean()
+    grid = sorted(part["epsilon"].unique(), key=float)
     print(f"| set | method | epsilon {' | '.join(grid)} |")
     for name, task in sorted(set(zip(part["dataset"], part["task"], strict=True))):
         label = f"{name}, network" if task == "bn" else name
@@ -44,14 +44,16 @@ def likelihoods(found: pd.DataFrame) -> None:
 def hindsight(found: pd.DataFrame) -> pd.DataFrame:
     """What `auto` loses in log-likelihood against the method that was better on average."""
     rows = []
-    for (name, task, privacy, eps), cell in found.groupby(["dataset", "task", "privacy", "eps"]):
+    for (name, task, privacy, eps), cell in found.groupby(
+        ["dataset", "task", "privacy", "epsilon"]
+    ):
         if privacy not in EXACT:
             continue
         runs = cell.pivot_table(index="rep", columns="method", values="ll")
         both = runs[[EXACT[privacy], "noisy"]].mean()
         lost = runs[both.idxmax()] - runs["auto"]
         rows.append({
-            "set": name, "task": task, "privacy": privacy, "eps": eps, "lost": lost.mean(),
+            "set": name, "task": task, "privacy": privacy, "epsilon": eps, "lost": lost.mean(),
             "error": lost.std() / len(lost) ** 0.5, "apart": both.max() - both.min(),
             "better": both.idxmax(),
         })  # fmt: skip
@@ -60,9 +62,9 @@ def hindsight(found: pd.DataFrame) -> pd.DataFrame:
 
 def peers(found: pd.DataFrame) -> None:
     """Accuracy and log loss, and paired comparisons."""
-    grid = sorted(found.loc[found["method"].isin(PEERS), "eps"].unique())
+    grid = sorted(found.loc[found["method"].isin(PEERS), "epsilon"].unique())
     print(f"| set | method | epsilon {' | '.join(f'{e:g}' for e in grid)} |")
-    means = found.groupby(["dataset", "method", "eps"])[["acc", "log_loss"]].mean()
+    means = found.groupby(["dataset", "method", "epsilon"])[["acc", "log_loss"]].mean()
     for name in sorted(found["dataset"].unique()):
         for method, word in PEERS.items():
             if (name, method, grid[0]) in means.index:
@@ -80,7 +82,7 @@ def paired(found: pd.DataFrame, ours: str, peer: str) -> None:
     """How often ours is better and worse, and where worse by how much."""
     for metric, sign in (("acc", 1.0), ("log_loss", -1.0)):
         better, worse, cells = 0, [], 0
-        for (name, eps), cell in found.groupby(["dataset", "eps"]):
+        for (name, eps), cell in found.groupby(["dataset", "epsilon"]):
             runs = cell.pivot_table(index="rep", columns="method", values=metric)
             if not {ours, peer} <= set(runs):
                 continue
@@ -99,7 +101,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     out = parser.parse_args().out
     if (file := out / "dirichlet_uci.csv").exists():
-        found = pd.read_csv(file, dtype={"eps": str})
+        found = pd.read_csv(file, dtype={"epsilon": str})
         likelihoods(found)
         lost = hindsight(found)
         kept = lost.sort_values("lost", ascending=False)

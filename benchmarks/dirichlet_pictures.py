@@ -34,7 +34,7 @@ WORDS = {
 def pictures(table: pd.DataFrame, out: Path) -> list[Path]:
     """One figure per task, kind of privacy and metric; one panel per data set."""
     made = []
-    table = table.assign(at=table["eps"].astype(float))
+    table = table.assign(at=table["epsilon"].astype(float))
     for task in ("nb", "bn"):
         for privacy, shown in SHOWN.items():
             for metric in ("ce", "acc", "ll"):

@@ -22,7 +22,7 @@ from benchmarks.uci import NETWORKS, OPENML, Coded, coded, counted, families, sp
 
 EPSILONS = (0.001, 0.01, 0.1, 1.0, 10.0)
 AGAIN = (*KEYS, "off", "mean", "mean_ref", "again", "off_again", "their_r", "their_alpha")
-COLUMNS = ("dataset", "task", "method", "privacy", "eps", "rep", "ce", "ce_floor", "acc", "ll")
+COLUMNS = ("dataset", "task", "method", "privacy", "epsilon", "rep", "ce", "ce_floor", "acc", "ll")
 
 
 def logs_of(
@@ -65,7 +65,7 @@ def one_rep(name: str, task: str, rep: int, done: set[tuple]) -> list[dict]:
     rows: list[dict] = []
 
     def add(method, privacy, eps, tables):
-        key = {"dataset": name, "task": task, "method": method, "privacy": privacy, "eps": eps,
+        key = {"dataset": name, "task": task, "method": method, "privacy": privacy, "epsilon": eps,
                "rep": rep}  # fmt: skip
         rows.append(key | scores(logs_of(data, tables, dims, test), y))
 
@@ -85,7 +85,7 @@ def run(sets: list[str], reps: int, file: Path) -> pd.DataFrame:
     """Compute what is missing and append it."""
     done = set()
     if file.exists():
-        old = pd.read_csv(file, dtype={"eps": str})
+        old = pd.read_csv(file, dtype={"epsilon": str})
         done = set(zip(*(old[c] for c in COLUMNS[:6]), strict=True))
     tasks = [(s, t) for s in sets for t in ("nb", "bn") if t == "nb" or NETWORKS.get(s)]
     bar = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
@@ -101,13 +101,13 @@ def run(sets: list[str], reps: int, file: Path) -> pd.DataFrame:
                 writer.writerows(one_rep(name, task, rep, done))
                 handle.flush()
                 progress.advance(todo)
-    return pd.read_csv(file, dtype={"eps": str})
+    return pd.read_csv(file, dtype={"epsilon": str})
 
 
 def summary(found: pd.DataFrame) -> pd.DataFrame:
     """Mean, sd and number of splits per cell, one row for each metric."""
     long = found.melt(id_vars=list(COLUMNS[:6]), var_name="metric", value_name="value")
-    keys = ["dataset", "task", "method", "privacy", "eps", "metric"]
+    keys = ["dataset", "task", "method", "privacy", "epsilon", "metric"]
     return long.groupby(keys)["value"].agg(["mean", "std", "count"]).reset_index()
 
 

@@ -19,7 +19,7 @@ from pymc_private.samplers.randomness import SeededRandomness
 TOKENS, SPREAD = 20, 5.0
 SIZES, EPSILONS = (100, 300, 1000, 3000, 10_000), (0.5, 1.0, 2.0, 4.0)
 METHODS = ("clip", "clip_minimax", "response", "k-ary RR", "clipped Laplace")
-FIELDS = ("method", "eps", "n", "rep", "tv", "user_kl")
+FIELDS = ("method", "epsilon", "n", "rep", "tv", "user_kl")
 
 
 def users_of(n: int, rep: int) -> np.ndarray:
@@ -106,7 +106,7 @@ def make(file: Path) -> None:
     for ax, eps in zip(axes, EPSILONS, strict=True):
         print(f"epsilon = {eps:g}".ljust(18), *(f"n={n}".rjust(9) for n in SIZES), "  user KL")
         for i, method in enumerate(METHODS):
-            own = [r for r in rows if r["method"] == method and float(r["eps"]) == eps]
+            own = [r for r in rows if r["method"] == method and float(r["epsilon"]) == eps]
             tv = [np.mean([float(r["tv"]) for r in own if int(r["n"]) == n]) for n in SIZES]
             kl = np.mean([float(r["user_kl"]) for r in own])
             print(method.ljust(18), *(f"{value:9.4f}" for value in tv), f"{kl:9.4f}")

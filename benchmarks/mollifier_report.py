@@ -61,7 +61,7 @@ def summary(table: Table, file: Path) -> None:
     """Means and standard deviations."""
     with file.open("w", newline="") as out:
         writer = csv.writer(out)
-        writer.writerow(("domain", "method", "eps", "metric", "reps", "mean", "sd"))
+        writer.writerow(("domain", "method", "epsilon", "metric", "reps", "mean", "sd"))
         for key, values in sorted(table.items()):
             sd = values.std(ddof=1) if len(values) > 1 else 0.0
             writer.writerow((*key, len(values), f"{values.mean():.6g}", f"{sd:.3g}"))

@@ -23,7 +23,7 @@ from benchmarks.mollifier_targets import TARGETS
 EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0)
 SOME = {"wide": (0.5, 1.0, 2.0, 5.0), "gan": EPSILONS[2:], "gan_at_one": (1.0,)}
 """Epsilons of the kinds of work that are not done at all of them."""
-FIELDS = ("domain", "method", "eps", "rep", "metric", "value")
+FIELDS = ("domain", "method", "epsilon", "rep", "metric", "value")
 GRIDDED = ("ring", "mix1d", "random1d", "random2d")
 WIDE = ("wide5", "wide10")
 DESCRIBED = ("ring", "mix1d")

@@ -1,4 +1,4 @@
-"""Rows whose sums are told by others: beside sums over all counts, by convolution."""
+"""Rows whose sums are known with an error: beside sums over all counts, by convolution."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ ROWS = {
 
 
 def posterior(noisy: list[int], prior: list[float], law: str, sd: float = SD) -> TablePosterior:
-    told = (np.array([CENTER]), np.array([sd**2]))
-    rows = NoisyRows((1, len(noisy)), np.array([noisy]), CountNoise(law, SCALE, 0.0), told)
+    margins = (np.array([CENTER]), np.array([sd**2]))
+    rows = NoisyRows((1, len(noisy)), np.array([noisy]), CountNoise(law, SCALE, 0.0), margins)
     return table_posterior(rows, np.array([prior]), None)
 
 
@@ -64,7 +64,7 @@ def exact(found: TablePosterior, law: str, known: bool = True, sd: float = SD) -
 @pytest.mark.thin(4)
 @pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
 @pytest.mark.parametrize("which", ROWS)
-def test_draws_of_a_row_with_a_told_sum_are_exact(which, law):
+def test_draws_of_a_row_with_a_known_sum_are_exact(which, law):
     found = posterior(*ROWS[which], law)
     drawn = found.draw(6000, np.random.default_rng(2))[:, 0] - found.prior[0]
     expected = exact(found, law)
@@ -75,7 +75,7 @@ def test_draws_of_a_row_with_a_told_sum_are_exact(which, law):
 
 @pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
 @pytest.mark.parametrize("which", ROWS)
-def test_means_of_a_row_with_a_told_sum_are_near(which, law):
+def test_means_of_a_row_with_a_known_sum_are_near(which, law):
     """Tilts are an approximation: shares are near, and sums within a tenth."""
     found, (_, prior) = posterior(*ROWS[which], law), ROWS[which]
     expected = exact(found, law)
@@ -85,7 +85,7 @@ def test_means_of_a_row_with_a_told_sum_are_near(which, law):
 
 
 @pytest.mark.parametrize("which", ["peaked", "mixed"])
-def test_cells_priors_do_not_tell_the_sum(which):
+def test_cells_priors_do_not_fix_the_sum(which):
     """What the tests above would miss it by: 59 records would be 100 and more."""
     found = posterior(*ROWS[which], "discrete_gaussian")
     right, wrong = (exact(found, "discrete_gaussian", known).sum() for known in (True, False))
@@ -136,15 +136,15 @@ def test_draws_of_sums_smaller_than_bins_add_up(law):
     rng, scale, known = np.random.default_rng(0), 1060.0, 106.0
     n = rng.multinomial(40, rng.dirichlet(np.full(60, 0.5))).reshape(20, 3)
     noisy = np.round(n + rng.normal(0.0, scale, n.shape)).astype(int)
-    told = n.sum(axis=1) + rng.normal(0.0, known, 20), np.full(20, known**2)
-    rows = NoisyRows((20, 3), noisy, CountNoise(law, scale, 0.0), told)
+    margins = n.sum(axis=1) + rng.normal(0.0, known, 20), np.full(20, known**2)
+    rows = NoisyRows((20, 3), noisy, CountNoise(law, scale, 0.0), margins)
     found = table_posterior(rows, np.tile(0.01 * rng.dirichlet(np.full(3, 2.0)), (20, 1)), 40.0)
     total = (found.draw(1000, np.random.default_rng(1)) - found.prior).sum(axis=(1, 2))
     assert total.mean() == pytest.approx(40.0, abs=4.0 * total.std() / np.sqrt(1000))
 
 
 def test_tilts_at_their_ends_leave_draws_as_they_are():
-    """Sparse cells under Laplace noise, of a sum that nothing tells: their tilt ends at 0.7."""
+    """Sparse cells under Laplace noise, their sum unknown: the tilt ends at 0.7."""
     sparse = [20, -9, 4, -30], [0.02] * 4
     found = posterior(*sparse, "laplace", np.inf)
     assert found.tilt[0] > 0.99 * 0.7 / SCALE
@@ -166,14 +166,14 @@ def test_cells_that_are_not_made_consistent_are_drawn_independently():
 
 
 def several(seed: int, law: str) -> tuple[TablePosterior, float]:
-    """Four rows of 300 records in all, each told its sum up to what noise leaves of it."""
+    """Four rows of 300 records in all, the sum of each known up to its noise."""
     rng, scale = np.random.default_rng(seed), 40.0
     a = np.maximum(3.0 * rng.dirichlet(np.full(6, 0.7), 4), 1e-3)
     sizes = rng.multinomial(300, rng.dirichlet(np.full(4, 2.0)))
     n = np.stack([rng.multinomial(k, rng.dirichlet(p)) for k, p in zip(sizes, a, strict=True)])
     noisy = np.round(n + rng.normal(0.0, scale, n.shape)).astype(int)
-    told = sizes + rng.normal(0.0, scale, 4), np.full(4, scale**2)
-    rows = NoisyRows((4, 6), noisy, CountNoise(law, scale, 0.0), told)
+    margins = sizes + rng.normal(0.0, scale, 4), np.full(4, scale**2)
+    rows = NoisyRows((4, 6), noisy, CountNoise(law, scale, 0.0), margins)
     return table_posterior(rows, a, 300.0), 300.0
 
 
@@ -207,7 +207,7 @@ def sums_given_total(found: TablePosterior, law: str, total: int) -> np.ndarray:
 @pytest.mark.thin(4)
 @pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_draws_of_several_told_rows_add_up_to_a_public_total(seed, law, monkeypatch):
+def test_draws_of_several_rows_of_known_sums_add_up_to_a_public_total(seed, law, monkeypatch):
     found, total = several(seed, law)
     drawn = (found.draw(3000, np.random.default_rng(5)) - found.prior).sum(axis=2)
     error = drawn.sum(axis=1).std() / np.sqrt(len(drawn))
@@ -230,15 +230,15 @@ def test_draws_of_several_told_rows_add_up_to_a_public_total(seed, law, monkeypa
         (30, 40.0, 500.0, 100.0, 3000.0),
     ],
 )
-def test_sums_that_others_hardly_tell_vary_as_they_should(
+def test_sums_that_are_hardly_known_vary_as_they_should(
     cells, a, scale, center, spread, monkeypatch
 ):
     """Their law is several times as wide as that of cells at one tilt, which tells its middle."""
     rng = np.random.default_rng(3)
     n = rng.multinomial(25 * cells, rng.dirichlet(np.full(cells, a)))
     noisy = np.round(n + rng.normal(0.0, scale, cells)).astype(int)
-    told = np.array([center]), np.array([spread**2])
-    rows = NoisyRows((1, cells), noisy[None], CountNoise("discrete_gaussian", scale, 0.0), told)
+    margins = np.array([center]), np.array([spread**2])
+    rows = NoisyRows((1, cells), noisy[None], CountNoise("discrete_gaussian", scale, 0.0), margins)
     found = table_posterior(rows, np.full((1, cells), a), None)
 
     tilt, most = float(found.tilt[0]), 11000

@@ -65,6 +65,7 @@ ELSEWHERE = {
         name: f"{SAMPLE}; then pmp.{name}(idata, ...)"
         for name in ("mean", "prob", "quantile", "predict", "answer")
     },
+    "power_scaling": "pmp.criticism.power_scaling(summary, idata)",
     "report": "pmp.report(summary, ledger)",
     "refine": "pmp.refine(summary, epsilon=..., ledger=...)",
     "summary": "repr(summary); of its posterior, az.summary(idata) with draws of summary.model()",

@@ -14,8 +14,8 @@ weights and clipping change what is estimated where the model is wrong, and no s
 model shows that. For the same reason a larger C is taken, whatever it costs its own release, if all
 releases together at that bound would give intervals at most `WIDER` times as wide as records
 without noise do: of many records noise costs little, and a clip moves a wrong model's posterior by
-many of its narrow standard deviations (credit card defaults, n 30,000, epsilon 1: 4.1 of them, .9
-by this rule, at widths of 1.07 and 1.09).
+many of its narrow standard deviations (credit card defaults, n 30,000, epsilon 1: 4.0 of them, 1.1
+by this rule, at the same width of 1.1).
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ CURVATURE_QUANTILES = (0.5, 0.7, 0.85, 0.95, 1.0, 2.0, 4.0)
 out than the reference are clipped where noise matters, and not where it does not."""
 PILOT_LOSS, JOINT_LOSS = 1.0, 0.3
 """Log determinant (twice the nats of information) that a larger bound may cost."""
-WIDER = 1.15
-"""What noise and clip may make of the width of intervals before any smaller bound is tried."""
+PILOT_WIDER, WIDER = 1.1, 1.15
+"""What noise may make of the width of intervals before a smaller bound is tried, if all releases
+had that of a pilot, or of the final one: noisier pilots also leave more to a noisy curvature."""
 
 NoiseSd = Callable[[float], float]
 """Standard deviation of the noise for a bound."""
@@ -96,7 +97,7 @@ def score_quantiles(frame: FramedRows, weights: np.ndarray, shares: tuple[float,
 def pilot_bound(
     frame: FramedRows, weights: np.ndarray, prior: np.ndarray, noise_sd: NoiseSd, least_sd: NoiseSd
 ) -> BoundChoice:
-    """The largest C within `PILOT_LOSS` of the best, or `WIDER`, for scores without weights.
+    """The largest C within `PILOT_LOSS` of the best, or at `PILOT_WIDER`, for scores without weights.
 
     Parameters
     ----------
@@ -120,7 +121,7 @@ def pilot_bound(
         gain = _log_det(prior + precision)
         together = _log_det(prior + _precision(*moments, least_sd(bound) ** 2 * unit))
         found.append(BoundChoice(bound, np.inf, share, 1.0, precision, gain, together))
-    return _largest(found, PILOT_LOSS, _enough(frame, weights, prior))
+    return _largest(found, PILOT_LOSS, _enough(frame, weights, prior, PILOT_WIDER))
 
 
 def joint_bounds(
@@ -157,7 +158,7 @@ def joint_bounds(
             gain, together = _log_det(prior + precision), _log_det(prior + least)
             places = bound, weight_bound, share, weight_share
             found.append(BoundChoice(*places, precision, gain, together))
-    return _largest(found, JOINT_LOSS, _enough(frame, weights, prior))
+    return _largest(found, JOINT_LOSS, _enough(frame, weights, prior, WIDER))
 
 
 def _largest(found: list[BoundChoice], loss: float, enough: float) -> BoundChoice:
@@ -173,12 +174,12 @@ def _largest(found: list[BoundChoice], loss: float, enough: float) -> BoundChoic
     return max([choice, *cheap], key=lambda c: c.quantile)
 
 
-def _enough(frame: FramedRows, weights: np.ndarray, prior: np.ndarray) -> float:
-    """The log determinant of intervals `WIDER` than those of records without noise or clip."""
+def _enough(frame: FramedRows, weights: np.ndarray, prior: np.ndarray, wider: float) -> float:
+    """The log determinant of intervals wider than those of records without noise or clip."""
     beyond = 2.0 * float(frame.norms()[frame.mass > 0.0].max(initial=1e-9))
     whole, second = clip_rows(frame, beyond).moments(weights)
     unclipped = _log_det(prior + _precision(whole, second, np.zeros_like(second)))
-    return unclipped - 2.0 * np.log(WIDER) * len(prior)
+    return unclipped - 2.0 * np.log(wider) * len(prior)
 
 
 def _precision(curvature: np.ndarray, second: np.ndarray, noise: np.ndarray) -> np.ndarray:

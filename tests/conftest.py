@@ -107,7 +107,7 @@ def quick():
         yield
 
 
-QUICK = ("counts", "mollifiers", "posterior", "release", "samplers")
+QUICK = ("counts", "mollifiers", "posterior", "release", "report", "samplers")
 """Rooms that test draws and releases, not how far bounds are refined."""
 
 

@@ -97,7 +97,7 @@ def score_quantiles(frame: FramedRows, weights: np.ndarray, shares: tuple[float,
 def pilot_bound(
     frame: FramedRows, weights: np.ndarray, prior: np.ndarray, noise_sd: NoiseSd, least_sd: NoiseSd
 ) -> BoundChoice:
-    """The largest C within `PILOT_LOSS` of the best, or at `PILOT_WIDER`, for scores without weights.
+    """The largest C within `PILOT_LOSS` of the best, or `PILOT_WIDER`, for scores alone.
 
     Parameters
     ----------

@@ -30,9 +30,9 @@ import numpy as np
 
 from benchmarks.noise_aware_models import SCENARIOS, Scenario
 from pymc_private.summaries.choose_mechanism import make_summary_plan
+from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.importance import WeightedDraws, importance_draws
 from pymc_private.summaries.noise import SimulatedNoise
-from pymc_private.summaries.record_density import RecordDensity
 
 EPSILONS, DELTA = (0.5, 1.0, 2.0), 1e-6
 DRAWS = 1500

@@ -21,7 +21,7 @@ import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
-from pymc_private.summaries.cells import CellMechanism
+from pymc_private.summaries.cells.cell_mechanism import CellMechanism
 from pymc_private.summaries.importance import importance_draws
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
 

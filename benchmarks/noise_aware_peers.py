@@ -38,11 +38,11 @@ from benchmarks.noise_aware import DELTA, OUTER, non_private, posterior
 from benchmarks.noise_aware_models import SCENARIOS, Scenario
 from pymc_private.errors import PymcPrivateError
 from pymc_private.summaries.choose_mechanism import make_summary_plan
-from pymc_private.summaries.clipped_scores import score_rows
+from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.importance import WeightedDraws, importance_draws
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
-from pymc_private.summaries.record_density import RecordDensity
-from pymc_private.summaries.symmetric import floor_eigenvalues
+from pymc_private.summaries.scores.clipped_scores import score_rows
+from pymc_private.summaries.scores.symmetric import floor_eigenvalues
 
 MODELS = ("logistic, correlation .8", "linear, n 1,000", "linear, n 5,000", "Poisson with offset")
 REHEARSALS, REHEARSAL_SEED = 6, 7000

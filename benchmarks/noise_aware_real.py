@@ -36,7 +36,7 @@ from benchmarks.noise_aware_models import (
 )
 from benchmarks.noise_aware_peers import DELTA, Case
 from benchmarks.uci import folder, load
-from pymc_private.summaries.cells import CellMechanism
+from pymc_private.summaries.cells.cell_mechanism import CellMechanism
 from pymc_private.summaries.importance import importance_draws
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
 

@@ -21,10 +21,10 @@ import numpy as np
 from benchmarks.noise_aware import DELTA, INNER, OUTER, non_private, posterior
 from benchmarks.noise_aware_models import SCENARIOS, Scenario
 from pymc_private.privacy.gaussian import gdp_eps
-from pymc_private.summaries.model_scores import score_mechanism
+from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
-from pymc_private.summaries.record_density import RecordDensity
-from pymc_private.summaries.refinement import planned_round
+from pymc_private.summaries.scores.model_scores import score_mechanism
+from pymc_private.summaries.scores.refinement import planned_round
 
 NAMES = ("first round", "refined", "once, same total", "once, twice epsilon")
 

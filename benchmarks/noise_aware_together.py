@@ -21,10 +21,10 @@ from scipy.special import expit
 
 import pymc_private as pmp
 from benchmarks.noise_aware import DELTA, INNER, OUTER, non_private, posterior
+from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.joint_plan import plan_together, shared_reference
-from pymc_private.summaries.model_scores import score_mechanism
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
-from pymc_private.summaries.record_density import RecordDensity
+from pymc_private.summaries.scores.model_scores import score_mechanism
 
 N, EPSILON, NARROW = 3000, 1.0, 0.3
 Arrays = dict[str, np.ndarray]

@@ -16,8 +16,8 @@ import numpy as np
 from pymc_private.criticism.fitted_summary import FittedSummary
 from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.models.private_model import PrivateModel, privatize
-from pymc_private.summaries.read_parameters import all_parameters
-from pymc_private.summaries.record_density import NaturalDerivative, RecordDensity
+from pymc_private.summaries.density.record_density import NaturalDerivative, RecordDensity
+from pymc_private.summaries.scores.read_parameters import all_parameters
 
 Rows = Mapping[str, np.ndarray]
 AGREEMENT = 1e-8

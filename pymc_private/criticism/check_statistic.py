@@ -22,7 +22,7 @@ import numpy as np
 from pymc_private.criticism.directions import Direction
 from pymc_private.criticism.fitted_summary import FittedSummary
 from pymc_private.errors import Unsupported
-from pymc_private.summaries.clipped_scores import (
+from pymc_private.summaries.scores.clipped_scores import (
     RecordModel,
     Rows,
     ScoredRows,

@@ -17,7 +17,7 @@ import numpy as np
 from pymc_private.errors import DomainError, did_you_mean
 from pymc_private.models.data_variables import Source
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.summaries.record_density import RecordDensity
+from pymc_private.summaries.density.record_density import RecordDensity
 
 Rows = Mapping[str, np.ndarray]
 

@@ -21,16 +21,16 @@ from pymc_private.criticism.check_result import Check
 from pymc_private.criticism.check_statistic import CheckStatistic
 from pymc_private.criticism.planned_test import PlannedTest
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.summaries.clipped_scores import RecordModel, Rows
-from pymc_private.summaries.curvature_noise import StructuredNoise
+from pymc_private.summaries.density.quadrature_model import QuadratureModel
 from pymc_private.summaries.importance import WeightedDraws, importance_draws
-from pymc_private.summaries.pilot import model_at_point, score_mean
 from pymc_private.summaries.protocol import LogLikelihood
-from pymc_private.summaries.quadrature_model import QuadratureModel
-from pymc_private.summaries.read_parameters import all_parameters
-from pymc_private.summaries.score_likelihood import PooledLikelihood, RoundNoise
-from pymc_private.summaries.score_model import score_potential
-from pymc_private.summaries.scores import reference_of
+from pymc_private.summaries.scores.clipped_scores import RecordModel, Rows
+from pymc_private.summaries.scores.curvature_noise import StructuredNoise
+from pymc_private.summaries.scores.pilot import model_at_point, score_mean
+from pymc_private.summaries.scores.read_parameters import all_parameters
+from pymc_private.summaries.scores.score_likelihood import PooledLikelihood, RoundNoise
+from pymc_private.summaries.scores.score_mechanism import reference_of
+from pymc_private.summaries.scores.score_model import score_potential
 
 if TYPE_CHECKING:
     import pymc as pm

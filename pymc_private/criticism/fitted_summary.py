@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import NotInformative, Unsupported
-from pymc_private.summaries.clipped_scores import RecordModel, Rows, ScoredRows, score_rows
 from pymc_private.summaries.importance import WeightedDraws, importance_draws
-from pymc_private.summaries.pilot import ModelAtPoint, model_at_point, score_mean
-from pymc_private.summaries.read_parameters import of_read
-from pymc_private.summaries.scores import ScoreMechanism, reference_of
+from pymc_private.summaries.scores.clipped_scores import RecordModel, Rows, ScoredRows, score_rows
+from pymc_private.summaries.scores.pilot import ModelAtPoint, model_at_point, score_mean
+from pymc_private.summaries.scores.read_parameters import of_read
+from pymc_private.summaries.scores.score_mechanism import ScoreMechanism, reference_of
 
 POSTERIOR_SEED, POSTERIOR_DRAWS, MORE_DRAWS = 20261125, 2000, 8
 """Public seed and number of weighted draws of the posterior, and by how many more if few count."""

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from pymc_private.summaries.clipped_scores import RecordModel, Rows, ScoredRows, score_rows
 from pymc_private.summaries.lattice import pack_symmetric
+from pymc_private.summaries.scores.clipped_scores import RecordModel, Rows, ScoredRows, score_rows
 
 BINS, PIT_BINS = 4, 8
 CONTRASTS = {

@@ -21,9 +21,9 @@ from pymc_private.criticism.null_distribution import (
     null_distribution,
     sensitivity,
 )
-from pymc_private.summaries.clipped_scores import Rows
 from pymc_private.summaries.noise import NoiseScale
 from pymc_private.summaries.protocol import SummaryNoise
+from pymc_private.summaries.scores.clipped_scores import Rows
 
 LEVEL, POWER = 0.05, 0.8
 """The level of a check, all departures together (Holm), and the power at what it "sees"."""

@@ -27,7 +27,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.rounding import format_count
 from pymc_private.release.chain_draws import ChainDraws
 from pymc_private.release.display import format_estimate, html_card, text_table
-from pymc_private.summaries.batched import VectorizedFunction
+from pymc_private.summaries.density.batched import VectorizedFunction
 from pymc_private.summaries.summary import Summary
 
 ALPHAS = (0.99, 1.01)

@@ -36,7 +36,7 @@ from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release.allowed import PRIOR_SCORES
 from pymc_private.release.learned import CLIPPED_MODEL_TEXT, FEWEST_DRAWS, scored_model_text
 from pymc_private.samplers.choose import sampling_time
-from pymc_private.summaries.expected import expected_score_information
+from pymc_private.summaries.scores.expected import expected_score_information
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,9 +58,9 @@ class SummaryRequest:
 
 def _scores(private: PrivateModel, request: SummaryRequest) -> Mechanism:
     """Noisy scores (T36)."""
-    from pymc_private.summaries.curvature_check import refuse_unusable
-    from pymc_private.summaries.model_scores import score_mechanism
     from pymc_private.summaries.noise import largest_mu
+    from pymc_private.summaries.scores.curvature_check import refuse_unusable
+    from pymc_private.summaries.scores.model_scores import score_mechanism
 
     _refuse_pure("noisy scores", request)
     mu = largest_mu(request.epsilon, request.delta)
@@ -72,7 +72,7 @@ def _scores(private: PrivateModel, request: SummaryRequest) -> Mechanism:
 def _records(private: PrivateModel, request: SummaryRequest) -> Mechanism:
     """Pooled scores of whole records (T34)."""
     from pymc_private.summaries.noise import largest_mu
-    from pymc_private.summaries.pooled_records import record_mechanism
+    from pymc_private.summaries.records.pooled_records import record_mechanism
 
     _refuse_pure("pooled scores", request)
     mu = largest_mu(request.epsilon, request.delta)
@@ -81,7 +81,7 @@ def _records(private: PrivateModel, request: SummaryRequest) -> Mechanism:
 
 def _cells(private: PrivateModel, request: SummaryRequest) -> Mechanism:
     """Noisy counts of public cells (T33), by whichever noise is less; pure where delta is zero."""
-    from pymc_private.summaries.cells import cell_mechanism
+    from pymc_private.summaries.cells.cell_mechanism import cell_mechanism
 
     return cell_mechanism(private, request.epsilon, request.delta, n=request.n)
 
@@ -89,7 +89,7 @@ def _cells(private: PrivateModel, request: SummaryRequest) -> Mechanism:
 def _sums(private: PrivateModel, request: SummaryRequest) -> Mechanism:
     """Noisy sums of conjugate families (T35)."""
     from pymc_private.summaries.noise import largest_mu
-    from pymc_private.summaries.sums import SumMechanism
+    from pymc_private.summaries.sums.sum_mechanism import SumMechanism
 
     _refuse_pure("noisy sums", request)
     return SumMechanism(private, largest_mu(request.epsilon, request.delta), n=request.n)
@@ -193,8 +193,8 @@ def _built_mechanisms(
 
 def cut_covariates(private: PrivateModel) -> tuple[str, ...]:
     """Private covariates of which a cell would hold several values; none if there are no cells."""
-    from pymc_private.summaries.cell_partition import covariate_axes
-    from pymc_private.summaries.cell_records import private_outcome
+    from pymc_private.summaries.cells.cell_partition import covariate_axes
+    from pymc_private.summaries.cells.cell_records import private_outcome
 
     try:
         outcome = private_outcome(private)

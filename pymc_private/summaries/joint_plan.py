@@ -32,10 +32,10 @@ from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import root_up
 from pymc_private.summaries.choose_mechanism import make_summary_plan
 from pymc_private.summaries.noise import largest_mu
-from pymc_private.summaries.reference import CovariateReference
-from pymc_private.summaries.score_budget import ScoreBudget
-from pymc_private.summaries.score_release import SharedReference
-from pymc_private.summaries.scores import ScoreMechanism, reference_of
+from pymc_private.summaries.scores.reference import CovariateReference
+from pymc_private.summaries.scores.score_budget import ScoreBudget
+from pymc_private.summaries.scores.score_mechanism import ScoreMechanism, reference_of
+from pymc_private.summaries.scores.score_release import SharedReference
 from pymc_private.summaries.summary_plan import SummaryPlan
 
 SAME_RECORDS = (

@@ -25,7 +25,7 @@ from pymc_private.models.prior import (
     restricted_draws,
 )
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.summaries.batched import VectorizedFunction
+from pymc_private.summaries.density.batched import VectorizedFunction
 from pymc_private.summaries.prior_model import natural_variables, prior_model
 
 REGION_DRAWS = 1000

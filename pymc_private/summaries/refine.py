@@ -33,9 +33,9 @@ from pymc_private.release.draws_job import promised_guarantee, publication_facts
 from pymc_private.summaries.coverage import coordinate_names
 from pymc_private.summaries.noise import largest_mu
 from pymc_private.summaries.protocol import Released
-from pymc_private.summaries.refinement import RefinementRound, planned_round
 from pymc_private.summaries.rehearse import Rehearsal
-from pymc_private.summaries.scores import ScoreMechanism
+from pymc_private.summaries.scores.refinement import RefinementRound, planned_round
+from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
 from pymc_private.summaries.summary import Summary
 from pymc_private.summaries.summary_contents import shapes_of
 from pymc_private.summaries.summary_job import (

@@ -19,7 +19,7 @@ from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.made_up_records import uniform_records
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import ADD_REMOVE
-from pymc_private.summaries.batched import NumpyProgram, rewritten, without_checks
+from pymc_private.summaries.density.batched import NumpyProgram, rewritten, without_checks
 from pymc_private.summaries.noise_aware_model import add_summary
 from pymc_private.summaries.prior_model import prior_model
 from pymc_private.summaries.protocol import Mechanism

@@ -8,8 +8,8 @@ import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
-from pymc_private.summaries.model_scores import score_mechanism
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
+from pymc_private.summaries.scores.model_scores import score_mechanism
 
 N = 2000
 DOMAIN = {"x": (-1, 1), "z": (-1, 1)}

@@ -15,8 +15,8 @@ from pymc_private.criticism.directions import OutcomesAtRows, named_direction
 from pymc_private.criticism.fitted_summary import fitted_summary
 from pymc_private.criticism.planned_test import planned_test
 from pymc_private.errors import Unsupported
-from pymc_private.summaries.clipped_scores import score_rows
 from pymc_private.summaries.noise import NoiseScale
+from pymc_private.summaries.scores.clipped_scores import score_rows
 from tests.criticism.criticized_models import (
     covariates,
     mechanism_of,

@@ -8,7 +8,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.criticism.covariate_columns import CovariateColumns
-from pymc_private.summaries.record_density import RecordDensity
+from pymc_private.summaries.density.record_density import RecordDensity
 
 N = 60
 

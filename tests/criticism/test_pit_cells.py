@@ -13,11 +13,11 @@ from pymc_private.criticism.pit_cells import (
     pit_of,
 )
 from pymc_private.criticism.planned_cells import planned_cells
-from pymc_private.summaries.clipped_scores import score_rows
+from pymc_private.summaries.density.outcome_nodes import outcome_nodes
+from pymc_private.summaries.density.outcome_support import OutcomeSupport
 from pymc_private.summaries.lattice import unpack_symmetric
 from pymc_private.summaries.noise import NoiseScale
-from pymc_private.summaries.outcome_nodes import outcome_nodes
-from pymc_private.summaries.outcome_support import OutcomeSupport
+from pymc_private.summaries.scores.clipped_scores import score_rows
 from tests.criticism.criticized_models import covariates, mechanism_of, outcomes
 from tests.criticism.test_check_statistic import extreme_records, fit_of
 

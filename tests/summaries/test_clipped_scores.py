@@ -5,16 +5,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pymc_private.summaries.clipped_scores import (
+from pymc_private.summaries.lattice import unpack_symmetric
+from pymc_private.summaries.scores.clipped_scores import (
     ClippedScore,
     clip_rows,
     orthonormal_frame,
     score_center,
     score_rows,
 )
-from pymc_private.summaries.lattice import unpack_symmetric
-from pymc_private.summaries.pilot import model_at_point, score_mean
-from pymc_private.summaries.score_bounds import score_quantiles
+from pymc_private.summaries.scores.pilot import model_at_point, score_mean
+from pymc_private.summaries.scores.score_bounds import score_quantiles
 from tests.summaries.score_models import Logistic, NegativeBinomial, Normal, Poisson, StudentT
 
 RNG = np.random.default_rng(11)

@@ -21,7 +21,7 @@ import scipy
 
 import pymc_private as pmp
 from pymc_private.summaries.noise import SimulatedNoise
-from pymc_private.summaries.sums import SumMechanism
+from pymc_private.summaries.sums.sum_mechanism import SumMechanism
 
 N, RELEASES = 200, 10
 ETA = np.linspace(-5.0, 5.0, 121)

@@ -10,16 +10,16 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError, NotInformative
-from pymc_private.summaries.clipped_scores import ClippedScore, score_rows
-from pymc_private.summaries.group_labels import (
+from pymc_private.summaries.lattice import unpack_symmetric
+from pymc_private.summaries.scores.clipped_scores import ClippedScore, score_rows
+from pymc_private.summaries.scores.group_labels import (
     predicted_error,
     refuse_tiny_groups,
     small_group_cautions,
 )
-from pymc_private.summaries.lattice import unpack_symmetric
-from pymc_private.summaries.model_scores import score_mechanism
-from pymc_private.summaries.reference_levels import RowsPerLevel
-from pymc_private.summaries.scores import ScoreMechanism
+from pymc_private.summaries.scores.model_scores import score_mechanism
+from pymc_private.summaries.scores.reference_levels import RowsPerLevel
+from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
 
 GROUPS, RECORDS, MU = 5, 400, 1.0
 SHARES = np.array([0.5, 0.2, 0.15, 0.1, 0.05])

@@ -11,13 +11,13 @@ from pytensor.graph.basic import Variable
 import pymc_private as pmp
 from pymc_private.criticism.fitted_summary import refuse_other_summaries
 from pymc_private.errors import NotInformative
-from pymc_private.summaries.curvature_check import refuse_unusable, usable_share
-from pymc_private.summaries.model_scores import score_mechanism
+from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.noise import SimulatedNoise
 from pymc_private.summaries.noise_aware_model import noise_aware_model
-from pymc_private.summaries.record_density import RecordDensity
-from pymc_private.summaries.scores import ScoreMechanism
-from pymc_private.summaries.structure import structure_of
+from pymc_private.summaries.scores.curvature_check import refuse_unusable, usable_share
+from pymc_private.summaries.scores.model_scores import score_mechanism
+from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
+from pymc_private.summaries.scores.structure import structure_of
 
 GROUPS, RECORDS, MU = 4, 600, 1.0
 

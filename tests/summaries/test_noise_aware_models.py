@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from benchmarks.noise_aware_models import SCENARIOS
-from pymc_private.summaries.outcome_support import outcome_support
-from pymc_private.summaries.quadrature_model import QuadratureModel
-from pymc_private.summaries.record_density import RecordDensity
+from pymc_private.summaries.density.outcome_support import outcome_support
+from pymc_private.summaries.density.quadrature_model import QuadratureModel
+from pymc_private.summaries.density.record_density import RecordDensity
 
 QUICK = {"Weibull, own follow-up", "logistic, groups"}
 CASES = [pytest.param(name, marks=() if name in QUICK else pytest.mark.audit) for name in SCENARIOS]

@@ -5,8 +5,8 @@ import pytest
 from scipy import integrate, stats
 
 from pymc_private.errors import Unsupported
-from pymc_private.summaries import outcome_nodes as module
-from pymc_private.summaries.outcome_nodes import OutcomeSupport, check_mass, outcome_nodes
+from pymc_private.summaries.density import outcome_nodes as module
+from pymc_private.summaries.density.outcome_nodes import OutcomeSupport, check_mass, outcome_nodes
 
 INF = np.inf
 

@@ -6,7 +6,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import Unsupported
-from pymc_private.summaries.outcome_support import outcome_support
+from pymc_private.summaries.density.outcome_support import outcome_support
 
 N = 30
 RNG = np.random.default_rng(0)

@@ -16,11 +16,11 @@ from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.summaries.importance import importance_draws
 from pymc_private.summaries.lattice import TermLattice
 from pymc_private.summaries.noise import NoiseScale, SimulatedNoise, largest_mu
-from pymc_private.summaries.pooled_likelihood import pooled_potential
-from pymc_private.summaries.pooled_mode import simulated_moments
-from pymc_private.summaries.pooled_records import record_mechanism
-from pymc_private.summaries.pooled_terms import ClippedMoments, ClippedScores
-from pymc_private.summaries.record_simulator import MadeUpRecords
+from pymc_private.summaries.records.pooled_likelihood import pooled_potential
+from pymc_private.summaries.records.pooled_mode import simulated_moments
+from pymc_private.summaries.records.pooled_records import record_mechanism
+from pymc_private.summaries.records.pooled_terms import ClippedMoments, ClippedScores
+from pymc_private.summaries.records.record_simulator import MadeUpRecords
 from tests.summaries.record_answers import EXTREME, N, correlated, counts, items, kinds, pair
 
 MU = largest_mu(2, 1e-6)

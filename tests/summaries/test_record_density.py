@@ -11,8 +11,8 @@ import pytest
 
 from pymc_private import privatize, temper, trim
 from pymc_private.errors import Unsupported
-from pymc_private.summaries.batched import NumpyProgram
-from pymc_private.summaries.record_density import RecordDensity
+from pymc_private.summaries.density.batched import NumpyProgram
+from pymc_private.summaries.density.record_density import RecordDensity
 from tests.summaries.record_models import MODELS, REALS, N, X, rows_of
 
 QUICK = ("linear regression", "ordinal", "censored weibull", "zero inflated", "groups")

@@ -10,8 +10,8 @@ import pytest
 import pymc_private as pmp
 from pymc_private.errors import PymcPrivateError, Unsupported
 from pymc_private.models.prior import Simulator
-from pymc_private.summaries.record_scores import WholeRecordDensity
-from pymc_private.summaries.record_simulator import RecordSimulator
+from pymc_private.summaries.records.record_scores import WholeRecordDensity
+from pymc_private.summaries.records.record_simulator import RecordSimulator
 from tests.summaries.record_answers import EXTREME, MODELS, N, correlated, items, kinds, pair
 
 FAST = ("pair", "items", "kinds")

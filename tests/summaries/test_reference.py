@@ -10,7 +10,7 @@ from pymc_private.errors import DomainError
 from pymc_private.models.data_variables import Source
 from pymc_private.models.domains import Ball, Categories, Counts, Interval, Simplex
 from pymc_private.summaries.noise import SimulatedNoise, chunks_of
-from pymc_private.summaries.reference import (
+from pymc_private.summaries.scores.reference import (
     MOMENT_SHARES,
     CovariateReference,
     covariate_moments,

@@ -11,9 +11,10 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import PymcPrivateError
-from pymc_private.summaries import refinement, refinement_plan
+from pymc_private.summaries import refinement_plan
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
-from pymc_private.summaries.refinement import planned_round, round_budget
+from pymc_private.summaries.scores.refinement import planned_round, round_budget
+from pymc_private.summaries.scores.score_mechanism import refinement
 from tests.summaries.score_models import Logistic, Normal
 from tests.summaries.test_scores import MU, ReplayedNoise, mechanism, posterior, records
 

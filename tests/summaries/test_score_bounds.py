@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pymc_private.summaries.clipped_scores import clip_rows, score_rows
-from pymc_private.summaries.score_bounds import (
+from pymc_private.summaries.scores.clipped_scores import clip_rows, score_rows
+from pymc_private.summaries.scores.score_bounds import (
     JOINT_LOSS,
     PILOT_LOSS,
     WIDER,

@@ -2,10 +2,15 @@
 
 import numpy as np
 
-from pymc_private.summaries.clipped_scores import ClippedScore, score_rows
 from pymc_private.summaries.lattice import unpack_symmetric
-from pymc_private.summaries.pilot import NoisyScore, NormalPrior, model_at_point, posterior_mode
-from pymc_private.summaries.score_likelihood import Curvature, RoundNoise, pooled_likelihood
+from pymc_private.summaries.scores.clipped_scores import ClippedScore, score_rows
+from pymc_private.summaries.scores.pilot import (
+    NoisyScore,
+    NormalPrior,
+    model_at_point,
+    posterior_mode,
+)
+from pymc_private.summaries.scores.score_likelihood import Curvature, RoundNoise, pooled_likelihood
 from tests.summaries.score_models import Normal, Poisson
 
 RNG = np.random.default_rng(2)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from pymc_private.errors import Incompatible
-from pymc_private.summaries.batched import NumpyProgram
-from pymc_private.summaries.model_scores import score_mechanism
+from pymc_private.summaries.density.batched import NumpyProgram
 from pymc_private.summaries.noise import SimulatedNoise
 from pymc_private.summaries.noise_aware_model import noise_aware_model
-from pymc_private.summaries.score_model import checked_potential, symbolic_pooled_likelihood
+from pymc_private.summaries.scores.model_scores import score_mechanism
+from pymc_private.summaries.scores.score_model import checked_potential, symbolic_pooled_likelihood
 from tests.summaries.record_models import MODELS
 
 SLOW = ("ordinal", "zero inflated", "negative binomial", "groups", "no covariates")

@@ -9,11 +9,11 @@ import pytest
 import pymc_private as pmp
 from pymc_private.summaries.importance import importance_draws
 from pymc_private.summaries.lattice import pack_symmetric
-from pymc_private.summaries.model_scores import score_mechanism
 from pymc_private.summaries.noise import NoiseScale, SimulatedNoise, largest_mu
-from pymc_private.summaries.reference import CovariateReference
-from pymc_private.summaries.score_budget import score_budget
-from pymc_private.summaries.scores import ScoreMechanism
+from pymc_private.summaries.scores.model_scores import score_mechanism
+from pymc_private.summaries.scores.reference import CovariateReference
+from pymc_private.summaries.scores.score_budget import score_budget
+from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
 from tests.summaries.score_models import Logistic, Normal, Poisson
 
 MU = largest_mu(1.0, 1e-6)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pymc_private.summaries.curvature_noise import StructuredNoise
-from pymc_private.summaries.score_likelihood import RoundNoise
-from pymc_private.summaries.structure import pairs_read_together, structure_of
-from pymc_private.summaries.symmetric import matrix_power
+from pymc_private.summaries.scores.curvature_noise import StructuredNoise
+from pymc_private.summaries.scores.score_likelihood import RoundNoise
+from pymc_private.summaries.scores.structure import pairs_read_together, structure_of
+from pymc_private.summaries.scores.symmetric import matrix_power
 
 GROUPS, SHARED = 6, 2
 SIZE = GROUPS + SHARED

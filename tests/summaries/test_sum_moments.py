@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from pymc_private.errors import Unsupported
-from pymc_private.summaries.sum_moments import NUMPY, clipped_moments, mean_slope
+from pymc_private.summaries.sums.sum_moments import NUMPY, clipped_moments, mean_slope
 
 LAWS = {
     "bernoulli": lambda p, c: stats.bernoulli(p),

@@ -16,10 +16,10 @@ from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.domains import Counts
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.samplers.randomness import SystemRandomness
-from pymc_private.summaries.batched import VectorizedFunction
+from pymc_private.summaries.density.batched import VectorizedFunction
 from pymc_private.summaries.importance import importance_draws
 from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise
-from pymc_private.summaries.sums import SumMechanism
+from pymc_private.summaries.sums.sum_mechanism import SumMechanism
 
 MU, N = 0.2367, 400
 FAMILIES = ("bernoulli", "vector", "poisson", "exponential", "normal", "categorical", "multinomial")

@@ -12,8 +12,8 @@ import pymc_private as pmp
 from pymc_private.models.data_clipping import clip_to_domain
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.summaries.lattice import TermLattice
-from pymc_private.summaries.model_scores import score_mechanism
 from pymc_private.summaries.noise import NoiseScale
+from pymc_private.summaries.scores.model_scores import score_mechanism
 
 N = 240
 

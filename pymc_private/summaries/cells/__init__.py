@@ -1,0 +1,1 @@
+"""Noisy cells: summaries by counts of records in public cells (T33)."""

@@ -1,0 +1,1 @@
+"""The density of one record: its nodes, predictors and scores, for many records at once."""

@@ -1,0 +1,1 @@
+"""Pooled scores of whole records: summaries of densities without private covariates (T34)."""

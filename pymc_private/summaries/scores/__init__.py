@@ -1,0 +1,1 @@
+"""Noisy scores: summaries of models with one outcome in a record (T36)."""

@@ -1,0 +1,106 @@
+"""Whether a noisy curvature determines all directions: after the release, and expected before it.
+
+A summary whose curvature has an eigenvalue hidden by noise is refused, and that shows only after
+the charge. How often it will happen is known before: the expected curvature is public, and so is
+the distribution of the noise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pymc_private.errors import NotInformative
+from pymc_private.summaries.protocol import Caution
+from pymc_private.summaries.scores.structure import Structure
+from pymc_private.summaries.scores.symmetric import shrink
+
+WARN_EIGENVALUE, REFUSE_EIGENVALUE = 4.0, 1.0
+"""Least eigenvalue of the noisy curvature in units of its noise."""
+MOST_SHRINKAGE, PUBLIC_ERROR = 0.6, 0.15
+"""H~ is pulled towards its public shape by at most the larger of the first and of what a relative
+error of the second in H_pub would justify."""
+FEW_USABLE, RISKY = 0.2, 0.9
+"""Expected shares of usable summaries below which none is made, and below which a plan warns."""
+NOISES, SEED = 40, 20260104
+
+
+def most_shrinkage(public: np.ndarray, sd: float) -> float:
+    """The largest weight of the public shape: what a relative error of it would justify."""
+    mean = float(np.trace(public)) / len(public)
+    return max(MOST_SHRINKAGE, sd**2 / (sd**2 + (PUBLIC_ERROR * mean) ** 2))
+
+
+def shrunken(
+    noisy: np.ndarray, public: np.ndarray, sd: float, structure: Structure
+) -> tuple[np.ndarray, float]:
+    """A noisy curvature with its known zeros pulled towards H_pub, and the weight of the latter."""
+    most = most_shrinkage(public, sd)
+    return shrink(structure.known(noisy), public, sd, most, structure.entries)
+
+
+def least_eigenvalue(
+    noisy: np.ndarray, public: np.ndarray, sd: float, structure: Structure
+) -> float:
+    """The least eigenvalue of a noisy curvature in units of the noise of an entry.
+
+    With known zeros it is that of the shrunken one in units of the noise that is left: many
+    parameters of groups add up to noise whose extreme eigenvalues say little of each.
+    """
+    if structure.is_full:
+        return float(np.linalg.eigvalsh(noisy)[0]) / sd
+    value, weight = shrunken(noisy, public, sd, structure)
+    return float(np.linalg.eigvalsh(value)[0]) / (sd * (1.0 - weight))
+
+
+def usable_share(expected: np.ndarray, sd: float, structure: Structure) -> float:
+    """The probability that a noisy curvature of this expectation is not refused, about.
+
+    Parameters
+    ----------
+    expected : array, shape (p, p)
+    sd : float
+        Noise of a diagonal entry; 0 if the curvature is public.
+    structure : Structure
+    """
+    if sd == 0.0:
+        return 1.0
+    rng = np.random.default_rng(SEED)
+    noise = rng.standard_normal((NOISES, *expected.shape)) / np.sqrt(2.0)
+    noise = (noise + np.swapaxes(noise, 1, 2)) / np.sqrt(2.0)
+    found = [least_eigenvalue(expected + sd * one, expected, sd, structure) for one in noise]
+    return float(np.mean(np.array(found) >= REFUSE_EIGENVALUE))
+
+
+def refuse_unusable(share: float, parameters: int) -> None:
+    """Refuse a plan most of whose summaries could not be used."""
+    if share < FEW_USABLE:
+        raise NotInformative(
+            f"noise would hide the curvature of {parameters} parameters: most summaries of this "
+            "plan could not be used, which would show only after the charge",
+            got=f"{share:.0%} of simulated summaries usable",
+            allowed=f"at least {FEW_USABLE:.0%}",
+            do="a larger epsilon, more records, or fewer parameters: fewer groups, and none that "
+            "records tell only in sums with others (an intercept beside effects of all groups)",
+        )
+
+
+def expected_caution(share: float) -> list[Caution]:
+    """What a plan says where part of its summaries could not be used."""
+    if share >= RISKY:
+        return []
+    return [
+        Caution(
+            f"about {1.0 - share:.0%} of such summaries cannot be used, since noise hides part of "
+            "their curvature; that shows only after the charge"
+        )
+    ]
+
+
+def weak_curvature(least: float) -> Caution:
+    """What is said of a curvature with a small eigenvalue."""
+    return Caution(
+        f"the noisy curvature has an eigenvalue of {least:.2g} noise standard deviations "
+        f"({WARN_EIGENVALUE:g} or more is well determined): some direction of the parameters is "
+        "hardly measured. More records, a larger epsilon or fewer parameters help",
+        refuse=least < REFUSE_EIGENVALUE,
+    )

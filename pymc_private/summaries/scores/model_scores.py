@@ -1,0 +1,87 @@
+"""Noisy scores of a private model: its density, references and budget put together.
+
+Reads the model and its declared domain, never the data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymc_private.models.information import ASSUMED_N
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.summaries.density.outcome_nodes import check_mass
+from pymc_private.summaries.density.outcome_support import outcome_support
+from pymc_private.summaries.density.quadrature_model import QuadratureModel
+from pymc_private.summaries.density.record_density import RecordDensity
+from pymc_private.summaries.scores.group_labels import refuse_tiny_groups, refuse_wrong_labels
+from pymc_private.summaries.scores.reference import covariate_moments, reference_rows
+from pymc_private.summaries.scores.reference_levels import RowsPerLevel, rows_by_level
+from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
+
+LARGE_ROWS = 128
+"""Rows of the reference for pilots and bounds."""
+SMALL_ROWS, SMALL_ROWS_OF_LEVELS = 40, 100
+"""Rows of the reference for the likelihood; more where the outcome has few values."""
+LARGE_BY_LEVEL = RowsPerLevel(LARGE_ROWS, least=8, most=1024)
+"""Rows in each group where records read coefficients of their own group."""
+LEAST_OF_SMALL, MOST_OF_SMALL = 4, 256
+FEW_LEVELS = 6
+"""So many values of an outcome are few."""
+
+
+def score_mechanism(
+    private: PrivateModel, mu: float, *, reference: Any = None, n: int | None = None
+) -> ScoreMechanism:
+    """Noisy scores of a model at a budget of mu.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    mu : float
+        Gaussian privacy of the whole release.
+    reference : mapping of str to array, or data frame, optional
+        A *public* sample of covariates; default: their domains.
+    n : int, optional
+        Under add/remove: a public guess of the number of records.
+
+    Raises
+    ------
+    Unsupported
+        The model is not row-wise with one scalar outcome, or its probabilities do not sum to one.
+    DomainError
+        An improper prior, a reference that does not fit, or labels of groups that do not.
+    NotInformative
+        Groups that are too small for the budget.
+    """
+    density = RecordDensity(private, of_coefficients=True)
+    guess = (n or ASSUMED_N) if private.neighbors == ADD_REMOVE else private.n
+    if density.labels:
+        refuse_wrong_labels(density.labels, density.covariates, density.public_rows)
+        refuse_tiny_groups(density.parameters.size, guess, mu)
+    model = QuadratureModel(density, outcome_support(private, density.outcome))
+    large = reference_rows(private, density, LARGE_ROWS, given=reference)
+    theta = density.parameters.mean
+    nodes = model.nodes(model.predictors(theta, large.rows), large.rows)
+    check_mass(nodes, density.outcome.name)
+    few = nodes.values.shape[1] <= FEW_LEVELS
+    count = SMALL_ROWS_OF_LEVELS if few else SMALL_ROWS
+    small = reference_rows(private, density, count, skip=LARGE_ROWS, given=reference)
+    if density.labels:
+        by_level = RowsPerLevel(count, LEAST_OF_SMALL, MOST_OF_SMALL)
+        large = rows_by_level(private, density, LARGE_BY_LEVEL, given=reference) or large
+        skip = 2 ** len(large.weights).bit_length()
+        small = rows_by_level(private, density, by_level, skip, reference) or small
+    return ScoreMechanism(
+        model,
+        large,
+        small,
+        mu,
+        guess,
+        outcome=density.outcome.name,
+        moments=covariate_moments(density, large),
+        covariates=bool(density.covariates),
+        public_rows=density.public_rows,
+        relation=private.neighbors,
+        records_per_unit=private.records_per_unit,
+    )

@@ -1,0 +1,476 @@
+r"""Noisy scores: a summary of any model with one scalar outcome in a record (T36).
+
+Stages, each a noisy sum of terms of single records whose bound is fixed beforehand or chosen from
+earlier noisy sums:
+
+1. under add/remove, the number of records;
+2. moments of the covariates, by which the public reference is moved towards the data;
+3. ten rounds of scores at the mode of what was released before (`pilot.py`);
+4. the final score g at the last mode, clipped at C, rows weighted by K (`score_bounds.py`);
+5. its curvature H.
+
+Shares of mu^2: 0.08, 0.34, 0.42 and 0.16, and 0.02 before all for the number of records. Without
+private covariates stages 2 and 5 fall away: H is a function of public numbers. The released arrays
+are all that the likelihood (`score_likelihood.py`) reads besides the model.
+
+A summary that was refined (`refinement.py`) holds further scores with curvatures of their own: all
+scores are pooled, and curvatures by the inverse of their noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from pymc_private.privacy import Guarantee
+from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
+from pymc_private.summaries.noise import NoiseScale
+from pymc_private.summaries.protocol import (
+    Caution,
+    LogLikelihood,
+    Progress,
+    Records,
+    Released,
+    SummaryNoise,
+)
+from pymc_private.summaries.scores.clipped_scores import (
+    ClippedScore,
+    FramedRows,
+    RecordModel,
+    Rows,
+    clip_rows,
+    score_rows,
+)
+from pymc_private.summaries.scores.curvature_check import (
+    WARN_EIGENVALUE,
+    expected_caution,
+    least_eigenvalue,
+    shrunken,
+    usable_share,
+    weak_curvature,
+)
+from pymc_private.summaries.scores.group_labels import small_group_cautions
+from pymc_private.summaries.scores.near_zero import prior_near_zero
+from pymc_private.summaries.scores.pilot import (
+    NoisyScore,
+    NormalPrior,
+    posterior_mode,
+)
+from pymc_private.summaries.scores.pilot_distance import distance_from_pilots, pilot_cautions
+from pymc_private.summaries.scores.read_parameters import ReadCoefficients, all_parameters, of_read
+from pymc_private.summaries.scores.reference import CovariateReference
+from pymc_private.summaries.scores.score_bounds import BoundChoice, joint_bounds, pilot_bound
+from pymc_private.summaries.scores.score_budget import (
+    COUNT_SHARE,
+    CURVATURE_SHARE,
+    MOMENTS_SHARE,
+    PILOT_SHARE,
+    ROUNDS,
+    SCORE_SHARE,
+    score_budget,
+)
+from pymc_private.summaries.scores.score_likelihood import (
+    Curvature,
+    PooledLikelihood,
+    pooled_likelihood,
+)
+from pymc_private.summaries.scores.score_model import HasDensity, score_potential
+from pymc_private.summaries.scores.score_release import (
+    MomentsStage,
+    ScoreDesign,
+    SharedReference,
+    release_scores,
+)
+from pymc_private.summaries.scores.symmetric import floor_eigenvalues, matrix_power
+
+FINAL_MODE_STEPS = 8
+"""Gauss-Newton steps to the mode of all releases."""
+LEAST_CURVATURE = 0.05
+"""Eigenvalues of H are at least this share of the mean eigenvalue of H_pub."""
+INFORMATION_DRAWS, INFORMATION_SEED = 12, 20260103
+"""Prior draws over which the expected information is averaged."""
+MOST_OF_INFORMATION = 0.999
+"""A score has at most this share of the information of its records."""
+WARN_DISTANCE, REFUSE_DISTANCE = 10.0, 25.0
+"""Squared length of g at theta_t, per parameter, in units of its covariance."""
+
+
+class ScoreMechanism:
+    """Noisy scores of a model, fixed before the data are read (see `protocol.Mechanism`).
+
+    Parameters
+    ----------
+    model : RecordModel
+        Density of one record, with nodes of its outcome.
+    large, small : Reference
+        Public covariates: of the pilots and bounds, and of the likelihood.
+    mu : float
+        Gaussian privacy of all stages together.
+    count : float
+        Number of records; under add/remove a public guess, for the expected information.
+    outcome : str
+        Name of the outcome among the records; all others are covariates.
+    moments : MomentsStage or None
+        None where no private covariate has moments to release.
+    covariates : bool, optional
+        Whether there are private covariates, which make the curvature private; default: whether
+        there are moments.
+    public_rows : mapping of str to array
+        Public arrays with one row for each record.
+    relation : str
+    records_per_unit : int
+    """
+
+    method = "scores"
+    refinements: tuple[float, ...] = ()
+    """The mu of further rounds, each planned from what was released before it."""
+
+    def __init__(
+        self,
+        model: RecordModel,
+        large: CovariateReference,
+        small: CovariateReference,
+        mu: float,
+        count: float,
+        *,
+        outcome: str = "y",
+        moments: MomentsStage | None = None,
+        covariates: bool | None = None,
+        public_rows: Rows | None = None,
+        relation: str = SUBSTITUTE,
+        records_per_unit: int = 1,
+    ) -> None:
+        read = model.parameters
+        self.model, self.read = model, read
+        self.parameters = all_parameters(read)
+        self.mu, self.count = mu, float(count)
+        has_moments = moments is not None
+        covariates = has_moments if covariates is None else covariates
+        self.design = ScoreDesign(
+            model,
+            NormalPrior(read.mean, read.covariance),
+            large,
+            small,
+            score_budget(mu, relation == ADD_REMOVE, covariates, has_moments),
+            outcome,
+            moments,
+            dict(public_rows or {}),
+            NoiseScale(relation, records_per_unit),
+        )
+        self._pooled: tuple[Mapping[str, np.ndarray], PooledLikelihood] | None = None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """mu-GDP of all stages together, for units of up to `records_per_unit` records.
+
+        Rounds that were added later compose adaptively (T30).
+        """
+        first, *more = (
+            Guarantee.gdp_of(
+                mu,
+                neighbors=self.design.scale.relation,
+                theorem="T30 (noisy sums), T31 (sensitivities), T36 (clipped scores)",
+            )
+            for mu in (self.mu, *self.refinements)
+        )
+        return sum(more, first)
+
+    def refined(self, mu: float) -> ScoreMechanism:
+        """The mechanism of a summary with one more round of this budget (`refinement.py`)."""
+        made = copy(self)
+        made.refinements, made._pooled = (*self.refinements, mu), None
+        return made
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """What the release does, in order."""
+        return self.design.stages
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Public facts in plain JSON types."""
+        design = self.design
+        shares = {
+            "number of records": COUNT_SHARE if design.budget.count else 0.0,
+            "moments": MOMENTS_SHARE if design.budget.moments else 0.0,
+            "pilots": PILOT_SHARE,
+            "score": SCORE_SHARE,
+            "curvature": CURVATURE_SHARE if design.budget.curvature else 0.0,
+        }
+        return {
+            "method": self.method,
+            "mu": self.mu,
+            "parameters": int(self.parameters.size),
+            "hierarchy": self.read is not self.parameters,
+            "rounds": ROUNDS,
+            "shares": shares,
+            "reference rows": [len(design.large.weights), len(design.small.weights)],
+            "neighbors": design.scale.relation,
+            "records_per_unit": design.scale.records_per_unit,
+        } | ({"refinements": list(self.refinements)} if self.refinements else {})
+
+    # ---- before the data are read ----------------------------------------------------------------
+    @cached_property
+    def information(self) -> float:
+        """Expected information gain (nats) about all parameters, averaged over the prior.
+
+        A summary whose curvature noise spoils is charged, and tells nothing.
+        """
+        return float(np.mean([nats * usable for nats, usable in self._expectations]))
+
+    @property
+    def usable(self) -> float:
+        """Expected share of summaries that noise in their curvature does not spoil."""
+        return float(np.mean([share for _, share in self._expectations]))
+
+    @cached_property
+    def _expectations(self) -> list[tuple[float, float]]:
+        """Information and share of usable summaries at draws from the prior."""
+        draws = of_read(self.read, self.parameters.draws(INFORMATION_DRAWS, INFORMATION_SEED))
+        return [self._expected_at(theta) for theta in draws]
+
+    def _expected_at(self, theta: np.ndarray) -> tuple[float, float]:
+        """1/2 log det(I + S0 F), F the precision of pilots and final score taken at theta.
+
+        All of them are sums over the same records: their noise is independent, the sampling error
+        of the records, (n I)^-1 in units of the metric, is common and counts once.
+        """
+        design, large = self.design, self.design.large
+        scored, weights = score_rows(self.model, theta, large.rows), self.count * large.weights
+        metric, _ = scored.metric(large.weights, design.structure)
+        frame = scored.framed(metric)
+        prior = metric @ design.prior.precision @ metric.T
+        sd = design.score_sd(design.scale, design.budget.pilots[0])
+        least_sd = design.least_sd(design.scale)
+        pilot = pilot_bound(frame, weights, prior, sd, least_sd).precision
+        total = prior + ROUNDS * pilot
+        final = joint_bounds(  # as the release chooses them
+            frame,
+            weights,
+            prior,
+            np.linalg.inv(total),
+            design.score_sd(design.scale, design.budget.score),
+            design.curvature_sd(design.scale),
+            least_sd,
+        )
+        parts = ROUNDS * noise_precision(pilot, self.count)
+        parts = parts + noise_precision(final.precision, self.count)
+        found = np.linalg.inv(np.linalg.inv(parts) + np.eye(len(prior)) / self.count)
+        nats = 0.5 * float(np.linalg.slogdet(prior + found)[1] - np.linalg.slogdet(prior)[1])
+        return nats, self._usable_at(frame, weights, final)
+
+    def _usable_at(self, frame: FramedRows, weights: np.ndarray, final: BoundChoice) -> float:
+        """The share of usable summaries at the bounds of a final release."""
+        noise = self.design.curvature_sd(self.design.scale)
+        if noise is None:
+            return 1.0
+        expected, _ = clip_rows(frame, final.bound, final.weight_bound).moments(weights)
+        return usable_share(expected, noise(final.weight_bound), self.design.structure)
+
+    def cautions(self) -> list[Caution]:
+        """Reasons for doubt that are known before the charge."""
+        found = expected_caution(self.usable)
+        if self.design.structure.is_full:
+            return found
+        found += small_group_cautions(self.read.size, self.count, self.mu)
+        return [*found, *prior_near_zero(self.parameters)]
+
+    # ---- the release -----------------------------------------------------------------------------
+    def release(
+        self,
+        records: Records,
+        noise: SummaryNoise,
+        progress: Progress | None = None,
+        shared: SharedReference | None = None,
+    ) -> Released:
+        """Read the records and give all that leaves: see the module.
+
+        `shared`: number of records and moments that were released with another summary.
+        """
+        return release_scores(self.design, records, noise, progress, shared)
+
+    # ---- after the release -----------------------------------------------------------------------
+    def log_likelihood(self, released: Mapping[str, np.ndarray]) -> LogLikelihood:
+        """Log-likelihood up to a constant at unconstrained vectors (S, p)."""
+        pooled = self.pooled(released)
+        return lambda theta: pooled.log_likelihood(self.model, of_read(self.read, theta))
+
+    def start(self, released: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The mode of all releases, and the covariance of a normal approximation there."""
+        pooled = self.pooled(released)
+        covariance = np.linalg.inv(pooled.precision + self.design.prior.precision)
+        if isinstance(self.read, ReadCoefficients):
+            return self.read.extended(pooled.center, covariance)
+        return pooled.center, covariance
+
+    def potential(self, released: Mapping[str, np.ndarray], parameters: Mapping[str, Any]) -> Any:
+        """The log-likelihood as a PyTensor scalar of the natural parameters, checked."""
+        model = cast(HasDensity, self.model)
+        return score_potential(self.pooled(released), model, self.start(released), parameters)
+
+    def pooled(self, released: Mapping[str, np.ndarray]) -> PooledLikelihood:
+        """The constants of the likelihood, computed once for each release."""
+        if self._pooled is None or self._pooled[0] is not released:
+            self._pooled = released, self._pooled_likelihood(released)
+        return self._pooled[1]
+
+    def _pooled_likelihood(self, released: Mapping[str, np.ndarray]) -> PooledLikelihood:
+        large, small = (reference_of(released, name) for name in ("large", "small"))
+        count = float(released["count"])
+        wide = large.rows, count * large.weights
+        releases = self.noisy_scores(released, large.rows)
+        center, covariance = posterior_mode(
+            self.model,
+            *wide,
+            self.design.prior,
+            releases,
+            released["thetas"][-1],
+            self.design.reference_error,
+            FINAL_MODE_STEPS,
+        )
+        return pooled_likelihood(
+            self.model,
+            releases,
+            self.curvature(released, releases, wide[1]),
+            center,
+            covariance,
+            wide,
+            (small.rows, count * small.weights),
+            self.design.reference_error,
+            ROUNDS,
+        )
+
+    def noisy_scores(self, released: Mapping[str, np.ndarray], rows: Rows) -> list[NoisyScore]:
+        """All released scores, prepared on the rows of a reference."""
+        return [self._noisy_score(released, k, rows) for k in range(len(released["scores"]))]
+
+    def _noisy_score(self, released: Mapping[str, np.ndarray], k: int, rows: Rows) -> NoisyScore:
+        """One released score; those behind the pilots have weights."""
+        score = ClippedScore(
+            self.model,
+            released["thetas"][k],
+            released["metrics"][k],
+            float(released["bounds"][k]),
+            float(np.ravel(released["weight_bound"])[k - ROUNDS]) if k >= ROUNDS else np.inf,
+        )
+        value, sd = released["scores"][k], float(released["sds"][k])
+        return NoisyScore(score, score.at(rows), value, sd)
+
+    def curvature(
+        self,
+        released: Mapping[str, np.ndarray],
+        releases: Sequence[NoisyScore],
+        weights: np.ndarray,
+    ) -> Curvature:
+        """H~ pulled towards H_pub, positive definite, of scores on rows with n times weights."""
+        noisy, public, sd = self._noisy_curvature(released, releases, weights)
+        mean = float(np.trace(public)) / len(public)
+        if sd == 0.0:
+            return Curvature(floor_eigenvalues(noisy, LEAST_CURVATURE * mean), public, 0.0)
+        value, weight = shrunken(noisy, public, sd, self.design.structure)
+        value = floor_eigenvalues(value, LEAST_CURVATURE * mean)
+        left = sd * float(np.sqrt(1.0 - weight))
+        return Curvature(value, public, left, self.design.structure.pairs)
+
+    def _noisy_curvature(
+        self,
+        released: Mapping[str, np.ndarray],
+        releases: Sequence[NoisyScore],
+        weights: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """H~, H_pub and the noise of the last score; earlier curvatures are pooled with its own.
+
+        Each says how the records' curvature differs from that of the reference, H_pub^-1/2 H
+        H_pub^-1/2, which is carried from its own score to the last one. With known zeros, which
+        that would fill, the last one stands alone.
+        """
+        p = self.design.size
+        public = [r.clipped.moments(weights)[0] for r in releases[ROUNDS:]]
+        noisy = np.reshape(released["curvature"], (-1, p, p))
+        sds = np.ravel(released["curvature_sd"])
+        if len(noisy) == 1 or sds[-1] == 0.0 or not self.design.structure.is_full:
+            return noisy[-1], public[-1], float(sds[-1])
+        return pooled_curvature(noisy, public, sds)
+
+    def warnings(self, released: Mapping[str, np.ndarray]) -> Sequence[Caution]:
+        """Reasons to distrust what was released: a noisy H, a far g, a posterior far from both."""
+        found: list[Caution] = []
+        large = reference_of(released, "large")
+        weights = float(released["count"]) * large.weights
+        releases = self.noisy_scores(released, large.rows)
+        noisy, public, sd = self._noisy_curvature(released, releases, weights)
+        if sd > 0.0:
+            least = least_eigenvalue(noisy, public, sd, self.design.structure)
+            if least < WARN_EIGENVALUE:
+                found += [weak_curvature(least), *self._pilot_cautions(released)]
+        distance = final_distance(releases[-1], weights)
+        if distance > WARN_DISTANCE:
+            found.append(_far_score(distance))
+        return found
+
+    def _pilot_cautions(self, released: Mapping[str, np.ndarray]) -> list[Caution]:
+        """A posterior far from its pilots; not for hierarchies, whose pilots read other numbers."""
+        if self.read is not self.parameters:
+            return []
+        likelihood = self.log_likelihood(released)
+        distance = distance_from_pilots(
+            lambda theta: likelihood(theta) + self.parameters.log_prior(theta),
+            self.start(released),
+            released["thetas"][-1],
+        )
+        return pilot_cautions(distance)
+
+
+def final_distance(final: NoisyScore, weights: np.ndarray) -> float:
+    """g' (J + s^2 I)^-1 g / p at theta_t."""
+    _, second = final.clipped.moments(weights)
+    noise = final.sd**2 * np.eye(len(second))
+    return float(final.value @ np.linalg.solve(second + noise, final.value)) / len(second)
+
+
+def pooled_curvature(
+    noisy: np.ndarray, public: Sequence[np.ndarray], sds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Noisy curvatures of several scores as one of the last: H~, H_pub and its noise.
+
+    Curvatures are weighted by the inverse of their noise, in units of the last one's size.
+    """
+    last = public[-1]
+    carried = [carried_curvature(h, own, last) for h, own in zip(noisy, public, strict=True)]
+    sizes = np.array([np.trace(own) for own in public]) / np.trace(last)
+    precisions = (sizes / sds) ** 2
+    total = float(precisions.sum())
+    return np.einsum("r,rij->ij", precisions / total, np.array(carried)), last, total**-0.5
+
+
+def carried_curvature(value: np.ndarray, public: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """The curvature of another score that differs as much from the public one as this one does."""
+    linear = matrix_power(last, 0.5) @ matrix_power(public, -0.5)
+    return linear @ value @ linear.T
+
+
+def noise_precision(precision: np.ndarray, count: float) -> np.ndarray:
+    """Precision of a score without the sampling error of the records, (n I)^-1 of its variance."""
+    values, vectors = np.linalg.eigh((precision + precision.T) / 2.0)
+    values = np.clip(values, 1e-12 * count, MOST_OF_INFORMATION * count)
+    return (vectors / (1.0 / values - 1.0 / count)) @ vectors.T
+
+
+def _far_score(distance: float) -> Caution:
+    return Caution(
+        f"the final score lies {distance:.3g} squared standard deviations per parameter from 0 "
+        f"(up to {WARN_DISTANCE:g} is usual): pilots stopped far from the posterior mode, or the "
+        "model does not fit the data",
+        refuse=distance > REFUSE_DISTANCE,
+    )
+
+
+def reference_of(released: Mapping[str, np.ndarray], name: str) -> CovariateReference:
+    """A moved reference as it was released."""
+    prefix = f"{name}:"
+    rows = {key[len(prefix) :]: released[key] for key in released if key.startswith(prefix)}
+    return CovariateReference(rows, released[f"{name}_weights"])

@@ -1,0 +1,383 @@
+r"""The release of noisy scores: moments, ten pilots, the final score and its curvature (T36).
+
+A run reads the records in chunks, once for each stage. Between two stages there are only functions
+of noisy sums and of the design, so that the whole is a sequence of noisy sums in the sense of T30:
+data sets with the same noisy sums give the same release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from pymc_private.summaries.lattice import unpack_symmetric
+from pymc_private.summaries.noise import NoiseScale, chunk_size, chunks_of, split_mu
+from pymc_private.summaries.protocol import Progress, Records, Released, SummaryNoise
+from pymc_private.summaries.scores.clipped_scores import (
+    ClippedScore,
+    FramedRows,
+    RecordModel,
+    Rows,
+    clip_rows,
+    score_rows,
+)
+from pymc_private.summaries.scores.pilot import (
+    REFERENCE_ERROR,
+    NoisyScore,
+    NormalPrior,
+    PilotPath,
+    posterior_mode,
+)
+from pymc_private.summaries.scores.reference import MOMENT_SHARES, CovariateReference
+from pymc_private.summaries.scores.score_bounds import NoiseSd, joint_bounds, pilot_bound
+from pymc_private.summaries.scores.score_budget import ROUNDS, ScoreBudget
+from pymc_private.summaries.scores.structure import Structure, pairs_read_together, structure_of
+
+STRUCTURE_STEPS = (0.1, -0.7)
+"""Where it is seen which parameters a record reads, in prior standard deviations from the mean."""
+
+
+class MomentsStage(Protocol):
+    """The moments of a model's covariates (`reference.CovariateMoments`)."""
+
+    bound: float
+
+    def terms(self, rows: Rows) -> np.ndarray:
+        """What each record adds, packed, of norm at most `bound`."""
+
+    def moved(
+        self, reference: CovariateReference, noisy: np.ndarray, sd: float, n: float
+    ) -> CovariateReference:
+        """A reference with the moments of the noisy sum."""
+
+    def refined(self, moved: CovariateReference) -> MomentsStage:
+        """The same stage around a moved reference."""
+
+
+class BoundedNoise(Protocol):
+    """What tells the standard deviation of the noise of a sum."""
+
+    def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
+        """As of `protocol.SummaryNoise`."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreDesign:
+    """All that is fixed before the data are read.
+
+    Attributes
+    ----------
+    model : RecordModel
+        Density of one record, with nodes of its outcome.
+    prior : NormalPrior
+    large, small : Reference
+        Public covariates: of the pilots and bounds, and of the likelihood.
+    budget : ScoreBudget
+    outcome : str
+        Name of the outcome among the records; all others are covariates.
+    moments : MomentsStage or None
+        None where no private covariate has moments to release.
+    public_rows : mapping of str to array
+        Public arrays with one row for each record.
+    scale : NoiseScale
+        Relation and unit.
+    """
+
+    model: RecordModel
+    prior: NormalPrior
+    large: CovariateReference
+    small: CovariateReference
+    budget: ScoreBudget
+    outcome: str
+    moments: MomentsStage | None = None
+    public_rows: Rows = field(default_factory=dict)
+    scale: NoiseScale = field(default_factory=NoiseScale)
+
+    @property
+    def size(self) -> int:
+        """p, the number of parameters."""
+        return len(self.prior.mean)
+
+    @cached_property
+    def structure(self) -> Structure:
+        """Which parameters records read together."""
+        points = [self.prior.mean + step * self.prior.sd for step in STRUCTURE_STEPS]
+        return structure_of(
+            pairs_read_together([self.model.jacobian(at, self.large.rows) for at in points])
+        )
+
+    @property
+    def reference_error(self) -> float:
+        """Relative error of the reference that pilots admit: 0 without covariates."""
+        has_rows = self.moments is not None or len(self.large.weights) > 1
+        return REFERENCE_ERROR if has_rows else 0.0
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """What the release does, in order."""
+        optional = {
+            "number of records": self.budget.count,
+            "moments of the covariates": self.budget.moments,
+            "curvature": self.budget.curvature,
+        }
+        pilots = [f"pilot round {k + 1} of {ROUNDS}" for k in range(ROUNDS)]
+        names = ["number of records", "moments of the covariates", *pilots, "score", "curvature"]
+        return tuple(name for name in names if optional.get(name, 0.0) is not None)
+
+    def score_sd(self, noise: BoundedNoise, mu: float) -> NoiseSd:
+        """Noise of a sum of scores as a function of its bound."""
+        return lambda bound: noise.sd(bound, False, mu, self.size)
+
+    def least_sd(self, noise: BoundedNoise) -> NoiseSd:
+        """The same of pilots and final score together, were they at one bound."""
+        each = np.array([*self.budget.pilots, self.budget.score])
+        return self.score_sd(noise, float(np.sqrt((each**2).sum())))
+
+    def curvature_sd(self, noise: BoundedNoise) -> NoiseSd | None:
+        """Noise of the curvature as a function of its bound; None if it is public."""
+        mu, size = self.budget.curvature, self.size * (self.size + 1) // 2
+        if mu is None:
+            return None
+        return lambda bound: noise.sd(bound, True, mu, size)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedReference:
+    """Number of records and moved references that another release of the same records gave.
+
+    Attributes
+    ----------
+    count : float
+    large, small : CovariateReference
+    moments : dict of str to array
+        ``moments`` and ``moments_sd``.
+    """
+
+    count: float
+    large: CovariateReference
+    small: CovariateReference
+    moments: Released
+
+
+def release_scores(
+    design: ScoreDesign,
+    records: Records,
+    noise: SummaryNoise,
+    progress: Progress | None = None,
+    shared: SharedReference | None = None,
+) -> Released:
+    """All stages in order: noisy sums, and the public numbers between them.
+
+    With `shared` the number of records and the moments are not released again.
+
+    Returns
+    -------
+    dict
+        ``count``; ``thetas``, ``metrics``, ``bounds``, ``sds`` and ``scores`` of the pilots and,
+        last, of the final score; ``weight_bound``, ``curvature`` and ``curvature_sd`` of the final
+        curvature, ``quantiles`` of both bounds; the moved references, ``large:name``,
+        ``large_weights`` and the same of ``small``; ``moments`` and ``moments_sd``.
+    """
+    return _Run(design, records, noise, progress).run(shared)
+
+
+def release_round(
+    design: ScoreDesign,
+    score: ClippedScore,
+    reference: CovariateReference,
+    count: float,
+    records: Records,
+    noise: SummaryNoise,
+    progress: Progress | None = None,
+) -> Released:
+    """One more score with its curvature, of the budget of the design.
+
+    `score`, the moved `reference` and the `count` of records are functions of earlier releases, so
+    that this is one more step of the sequence of noisy sums of T30.
+
+    Returns
+    -------
+    dict
+        ``thetas``, ``metrics``, ``bounds``, ``sds``, ``scores``, ``weight_bound``, ``curvature``
+        and ``curvature_sd`` as of `release_scores`, of this score alone.
+    """
+    run = _Run(design, records, noise, progress)
+    run.count, run.large, run.weights = count, reference, count * reference.weights
+    frame = score_rows(design.model, score.theta, reference.rows).framed(score.metric)
+    curvature, sd = run.curvature(run.noisy_score(score, design.budget.score, frame))
+    found = {name: np.array(values) for name, values in run.released.items()}
+    return found | {
+        "weight_bound": np.array(min(score.weight_bound, np.finfo(float).max)),
+        "curvature": curvature,
+        "curvature_sd": np.array(sd),
+    }
+
+
+class _Run:
+    """One run through the stages."""
+
+    def __init__(
+        self,
+        design: ScoreDesign,
+        records: Records,
+        noise: SummaryNoise,
+        progress: Progress | None,
+    ) -> None:
+        self.design, self.noise, self.progress = design, noise, progress
+        self.n = len(records[design.outcome])
+        self.records = {**records, **design.public_rows}
+        self.size = chunk_size(self.n, design.scale.relation)
+        self.finished = 0
+        self.released: dict[str, list[Any]] = {
+            name: [] for name in ("thetas", "metrics", "bounds", "sds", "scores")
+        }
+
+    def run(self, shared: SharedReference | None = None) -> Released:
+        """All stages in order."""
+        if shared is None:
+            self.count = self._count()
+            large, small, fixed = self._references()
+        else:
+            self.count, large, small = shared.count, shared.large, shared.small
+            fixed = dict(shared.moments)
+        self.large, self.weights = large, self.count * large.weights
+        mode, covariance = self._pilots()
+        fixed |= self._final(mode, covariance)
+        fixed |= {"count": np.array(self.count)}
+        for name, reference in (("large", large), ("small", small)):
+            fixed |= {f"{name}:{key}": np.asarray(v) for key, v in reference.rows.items()}
+            fixed[f"{name}_weights"] = reference.weights
+        return fixed | {name: np.array(values) for name, values in self.released.items()}
+
+    def _chunks(self) -> Iterator[tuple[Rows, np.ndarray, int]]:
+        """Rows, outcomes and number of true rows of each chunk."""
+        for chunk, count in chunks_of(self.records, self.n, self.size):
+            y = np.asarray(chunk[self.design.outcome], dtype=float)
+            rest = {name: v for name, v in chunk.items() if name != self.design.outcome}
+            yield rest, y, count
+
+    def _done(self) -> None:
+        self.finished += 1
+        if self.progress is not None:
+            self.progress(self.finished)
+
+    def _count(self) -> float:
+        mu = self.design.budget.count
+        if mu is None:
+            return float(self.n)
+        ones = (np.ones((count, 1)) for _, _, count in self._chunks())
+        noisy = float(self.noise.total(ones, 1.0, True, mu)[0])
+        self._done()
+        return max(noisy, 1.0)
+
+    def _references(self) -> tuple[CovariateReference, CovariateReference, dict[str, np.ndarray]]:
+        """Both references moved by noisy moments of the covariates."""
+        design = self.design
+        moments, mu = design.moments, design.budget.moments
+        if moments is None or mu is None:
+            return design.large, design.small, {}
+        large, small = design.large, design.small
+        for k, part in enumerate(split_mu(mu, MOMENT_SHARES)):
+            stage = moments.refined(large) if k else moments
+            terms = (stage.terms(rows)[:count] for rows, _, count in self._chunks())
+            noisy = self.noise.total(terms, stage.bound, True, part)
+            sd = self.noise.sd(stage.bound, True, part, len(noisy))
+            large, small = (stage.moved(r, noisy, sd, self.count) for r in (large, small))
+        self._done()
+        return large, small, {"moments": noisy, "moments_sd": np.array(sd)}
+
+    def _pilots(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mode of all pilots and the covariance there."""
+        design, prior, large = self.design, self.design.prior, self.large
+        theta, mode = prior.mean, prior.mean
+        covariance = prior.covariance
+        path, releases = PilotPath(mode, np.zeros_like(mode)), list[NoisyScore]()
+        for k, mu in enumerate(design.budget.pilots):
+            scored = score_rows(design.model, theta, large.rows)
+            metric, _ = scored.metric(large.weights, design.structure)
+            frame = scored.framed(metric)
+            sd = design.score_sd(self.noise, mu)
+            white = metric @ prior.precision @ metric.T
+            choice = pilot_bound(frame, self.weights, white, sd, design.least_sd(self.noise))
+            score = ClippedScore(design.model, theta, metric, choice.bound)
+            releases.append(self.noisy_score(score, mu, frame))
+            mode, covariance = posterior_mode(
+                design.model,
+                large.rows,
+                self.weights,
+                prior,
+                releases,
+                mode,
+                design.reference_error,
+            )
+            theta = path.next(mode, covariance, prior.sd, last=k >= ROUNDS - 2)
+        return mode, covariance
+
+    def noisy_score(self, score: ClippedScore, mu: float, frame: FramedRows) -> NoisyScore:
+        """The noisy sum of a score, and the reference prepared for it."""
+        terms = (score.terms(rows, y)[:count] for rows, y, count in self._chunks())
+        value = self.noise.total(terms, score.bound, False, mu)
+        sd = self.noise.sd(score.bound, False, mu, len(value))
+        for name, released in (
+            ("thetas", score.theta),
+            ("metrics", score.metric),
+            ("bounds", score.bound),
+            ("sds", sd),
+            ("scores", value),
+        ):
+            self.released[name].append(released)
+        self._done()
+        clipped = clip_rows(frame, score.bound, score.weight_bound)
+        return NoisyScore(score, clipped, value, sd)
+
+    def _final(self, mode: np.ndarray, covariance: np.ndarray) -> dict[str, np.ndarray]:
+        """g and H~ at the last mode."""
+        design, large = self.design, self.large
+        budget, prior = design.budget, design.prior
+        scored = score_rows(design.model, mode, large.rows)
+        metric, root = scored.metric(large.weights, design.structure)
+        frame = scored.framed(metric)
+        choice = joint_bounds(
+            frame,
+            self.weights,
+            metric @ prior.precision @ metric.T,
+            root.T @ covariance @ root,
+            design.score_sd(self.noise, budget.score),
+            design.curvature_sd(self.noise),
+            design.least_sd(self.noise),
+        )
+        score = ClippedScore(design.model, mode, metric, choice.bound, choice.weight_bound)
+        final = self.noisy_score(score, budget.score, frame)
+        curvature, sd = self.curvature(final)
+        return {
+            "weight_bound": np.array(min(choice.weight_bound, np.finfo(float).max)),
+            "curvature": curvature,
+            "curvature_sd": np.array(sd),
+            "quantiles": np.array([choice.quantile, choice.weight_quantile]),
+        }
+
+    def curvature(self, final: NoisyScore) -> tuple[np.ndarray, float]:
+        """H~ and its noise; without private covariates H itself, which is public."""
+        score, mu = final.score, self.design.budget.curvature
+        bound = score.weight_bound
+        if mu is None:
+            return self._public_curvature(final), 0.0
+        terms = (score.curvature_terms(rows)[:count] for rows, _, count in self._chunks())
+        packed = self.noise.total(terms, bound, True, mu)
+        self._done()
+        return unpack_symmetric(packed), self.noise.sd(bound, True, mu, len(packed))
+
+    def _public_curvature(self, final: NoisyScore) -> np.ndarray:
+        """H without private covariates: over all public rows, or n times that of the one row."""
+        rows = self.design.public_rows
+        if not rows:
+            return final.clipped.moments(self.weights)[0]
+        parts = [
+            final.score.curvature_terms(chunk)[:count].sum(axis=0)
+            for chunk, count in chunks_of(rows, self.n, self.size)
+        ]
+        return unpack_symmetric(np.sum(parts, axis=0))

@@ -1,0 +1,1 @@
+"""Noisy sums: summaries of conjugate families (T35)."""

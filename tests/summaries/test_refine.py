@@ -16,7 +16,7 @@ from pymc_private.summaries.noise import SimulatedNoise, largest_mu
 from pymc_private.summaries.scores.refinement import planned_round, round_budget
 from pymc_private.summaries.scores.score_mechanism import refinement
 from tests.summaries.score_models import Logistic, Normal
-from tests.summaries.test_scores import MU, ReplayedNoise, mechanism, posterior, records
+from tests.summaries.scores.test_scores import MU, ReplayedNoise, mechanism, posterior, records
 
 N = 1500
 SLOPES = np.array([0.8, -0.5])

@@ -177,7 +177,7 @@ def smoothed_weights(log_ratios: np.ndarray) -> tuple[np.ndarray, float]:
 
             logs, shape = az.psislw(ratios)
         else:
-            from arviz_stats.base import array_stats
+            from arviz_stats.base.array import array_stats
 
             logs, shape = array_stats.psislw(-ratios)  # of log-likelihoods, as for loo
     weights = np.exp(np.asarray(logs) - np.max(logs))

@@ -9,7 +9,6 @@ import pytest
 from pytensor.graph.basic import Variable
 
 import pymc_private as pmp
-from pymc_private.criticism.fitted_summary import refuse_other_summaries
 from pymc_private.errors import NotInformative
 from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.noise import SimulatedNoise
@@ -215,9 +214,3 @@ def test_usable_shares_are_those_of_noisy_curvatures():
     assert usable_share(np.array([[0.1]]), 0.0, structure) == 1.0
     with pytest.raises(NotInformative, match="10% of simulated summaries usable"):
         refuse_unusable(0.1, 5)
-
-
-def test_a_check_of_a_hierarchy_is_refused_by_name(released):
-    """Its null distribution is about all parameters, and scores here are about some of them."""
-    with pytest.raises(pmp.errors.Unsupported, match="checks of hierarchies are not offered"):
-        refuse_other_summaries(released[1])

@@ -18,7 +18,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis import Bounds, simplify
+from pymc_private.analysis import Bounds, propagate_bounds, simplify
 from pymc_private.analysis.traversal import rebuild, scalar_op, without_dimshuffles
 from pymc_private.models.record_likelihood import InputColumn, Role
 
@@ -54,14 +54,26 @@ def free_branches(
 
 
 def comparisons(value: Variable, columns: Sequence[InputColumn]) -> dict[Variable, SidesOfLess]:
-    """The comparisons of a record with a parameter in a graph; none if they are too many."""
+    """The comparisons of a record with a parameter in a graph; none if they are too many.
+
+    Only of what is proved to be a number: of NaN both x < y and its negation x >= y are false.
+    """
     roles = {c.variable: c.role for c in columns}
     found = {
         variable: sides
         for variable in ancestors([value])
         if (sides := _sides_of_less(variable)) and _compares_record_with_point(variable, roles)
     }
+    compared = {v for x, y, _ in found.values() for v in (x, y)}
+    trail = propagate_bounds(list(compared), {c.variable: c.bounds for c in columns})
+    numbers = {v for v in compared if not _may_be_nan(trail[v])}
+    found = {v: (x, y, less) for v, (x, y, less) in found.items() if {x, y} <= numbers}
     return found if len({(x, y) for x, y, _ in found.values()}) <= MOST_BRANCHES else {}
+
+
+def _may_be_nan(bounds: Bounds) -> bool:
+    """Whether nothing is known of a number."""
+    return bool(np.any(np.isnan(bounds.lower) | np.isnan(bounds.upper)))
 
 
 def _branch_variable(number: int) -> Variable:

@@ -67,6 +67,9 @@ SMALL_GRAPH = 64.0
 ROUNDING_SLACK = 2.0**-44
 """Relative slack that covers the rounding of a few dozen sums and products."""
 
+TINY_SLOPE = 1e-300
+"""Bound of a slope that may have either sign."""
+
 MOST_POINT_MASSES = 4
 
 PointMasses = dict[Variable, tuple[Variable, np.ndarray]]
@@ -268,7 +271,25 @@ class RangeObjective:
             blur = np.where(np.isfinite(middle) & np.isfinite(lowest), middle - lowest, np.inf)
         bound = np.fmin(natural, np.where(np.isnan(sloped), np.inf, sloped))
         bound = np.where(np.isnan(bound), np.inf, bound)
+        low, high = self._kept_in_order(lower, upper, low, high)
         return BoxEnclosure(bound, low, high, np.maximum(blur, 0))
+
+    def _kept_in_order(
+        self, lower: np.ndarray, upper: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Slopes so wide that no ordered pair of mirrored numbers is moved out of order.
+
+        `tighten` drops what is out of order. A maximum moved there on two boxes, each for the sake
+        of its image on the other, would be lost on both.
+        """
+        if self._mirror is None:
+            return low, high
+        first, second = self._mirror
+        apart = upper[:, first] <= lower[:, second]
+        low, high = low.copy(), high.copy()
+        low[:, first] = np.where(apart, low[:, first], np.minimum(low[:, first], -TINY_SLOPE))
+        high[:, second] = np.where(apart, high[:, second], np.maximum(high[:, second], TINY_SLOPE))
+        return low, high
 
     def attained(self, points: np.ndarray) -> np.ndarray:
         """Lower bounds of the difference of differences at points."""

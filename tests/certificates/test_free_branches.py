@@ -66,3 +66,13 @@ def test_a_comparison_of_records_alone_keeps_its_link():
         pm.Potential("loss", pt.switch(y > 0.0, t * y, 0.0))
     private = pmp.privatize(model, records={"y": 0}, domain={"y": (-1, 1)})
     assert pmp.certify(private).range == pytest.approx(1.0, rel=0.02)
+
+
+def test_a_comparison_with_what_may_be_no_number_keeps_its_link():
+    """Of NaN neither t < x nor t >= x is true: here the loss is 5 t wherever a is negative."""
+    with pm.Model() as model:
+        a, t = pm.Uniform("a", -1, 1), pm.Data("t", np.linspace(0, 1, N))
+        x = pt.log(a)
+        pm.Potential("loss", pt.switch(t < x, 0.0, pt.switch(t >= x, 1.0, 5.0 * t)))
+    private = pmp.privatize(model, records={"t": 0}, domain={"t": (0, 1)})
+    assert pmp.certify(private).range >= 5.0

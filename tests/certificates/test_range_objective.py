@@ -252,3 +252,15 @@ def test_a_mirror_that_drops_both_images_is_caught(monkeypatch):
 
     monkeypatch.setattr(range_objective.RangeObjective, "tighten", both)
     assert planted(monkeypatch, "normal") > 1.0
+
+
+def test_no_maximum_is_moved_out_of_order_on_both_boxes_of_its_images():
+    """At x = 1, z = 1 the loss is flat in u, so the slopes of a box that also holds k = 1 tell
+    which way to move u; at z = 0 it is least at u = 0.3, between the ends."""
+    with pm.Model() as model:
+        u, z = pm.Uniform("u", 0, 1), pm.DiscreteUniform("z", 0, 1)
+        x, k = (pm.Data(name, np.arange(N) % 2) for name in "xk")
+        sign, w = 2 * x - 1, pt.switch(pt.eq(z, 1), 1.0, (u - 0.3) ** 2 - 1)
+        pm.Potential("loss", pt.switch(pt.eq(k, 0), sign * w, sign * 0.1 * w - 0.1 * u))
+    private = pmp.privatize(model, records={"x": 0, "k": 0}, domain={"x": (0, 1), "k": (0, 31)})
+    assert solved(next(objectives(private)), goal=1e-3).upper >= 4.0

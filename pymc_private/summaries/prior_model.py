@@ -35,8 +35,9 @@ def prior_model(private: PrivateModel) -> pm.Model:
     Raises
     ------
     Unsupported
-        A prior that reads the records.
+        A prior that reads the records, a potential of the parameters, or public observations.
     """
+    _refuse_terms_left_out(private)
     base = private.base
     builder = _ModelBuilder(private)
     for name, variable in base.named_vars.items():
@@ -45,6 +46,28 @@ def prior_model(private: PrivateModel) -> pm.Model:
         elif variable in base.deterministics:
             builder.add_deterministic(name, variable)
     return restricted_model(builder.model, 1.0, (), private.region, private.starts, private.theta_l)
+
+
+def _refuse_terms_left_out(private: PrivateModel) -> None:
+    """Refuse factors of the posterior that are neither a prior nor of the records."""
+    base, graph = private.base, private.graph
+    free = set(base.free_RVs)
+    found = [
+        factor.name
+        for factor in (*base.observed_RVs, *base.potentials)
+        if factor.name not in graph.factors and free.intersection(ancestors([factor]))
+    ]
+    parts = [] if graph.public_part is None else [graph.public_part]
+    if not set(graph.parameters.values()).isdisjoint(ancestors(parts)):
+        found.append(f"a part of {', '.join(graph.factors)} that reads no record")
+    if found:
+        raise Unsupported(
+            "a potential of the parameters or a public observation would be missing from the "
+            "posterior of a summary",
+            got=", ".join(found),
+            allowed="priors made of distributions, and observations of the records",
+            do="write it as a prior; or draws: calibrate(..., release='draws')",
+        )
 
 
 class _ModelBuilder:

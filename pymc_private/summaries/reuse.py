@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
 
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.made_up_records import uniform_records
+from pymc_private.models.prior import restricted_draws
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.summaries.density.batched import NumpyProgram, rewritten, without_checks
@@ -25,8 +27,12 @@ from pymc_private.summaries.prior_model import prior_model
 from pymc_private.summaries.protocol import Mechanism
 
 logger = logging.getLogger("pymc_private")
-COMPARED, COMPARED_SEED = 6, 20261201
-"""Prior draws at which two likelihoods are compared, and their public seed."""
+DRAWS, DRAWS_SEED = 1000, 20261201
+"""Draws from the prior of the other model, and their public seed."""
+COMPARED = 6
+"""Draws at which two likelihoods are compared: the first, and those nearest to the posterior."""
+ROUND_TRIP = 1e-6
+"""Relative error of parameters, to unconstrained numbers and back, that is rounding."""
 AGREEMENT = 1e-6
 """Most difference of two log densities, relative to their size, that is rounding."""
 OWN = "pmp.calibrate and pmp.summarize it for a summary of its own, which is charged"
@@ -54,13 +60,21 @@ def reused_model(
     DomainError
         No private model.
     Incompatible
-        Other records, a parameter without a name, or another likelihood.
+        Other records, a parameter without a name, values of one that the summary's model does not
+        allow, or another likelihood.
+    Unsupported
+        A prior that cannot be drawn from: improper, or with a potential.
     """
     _refuse_other_declaration(private, original)
     model = prior_model(private)
     names = tuple(mechanism.parameters.names)
     _refuse_missing(model, original, names)
-    _refuse_other_likelihood(private, original, model, names)
+    points = _prior_points(private, model, names)
+    theta, inside = _in_support(mechanism, points)
+    _refuse_wider_support(private, original, points, ~inside)
+    nearest = _nearest_to_posterior(mechanism, released, theta, inside)
+    chosen = np.concatenate([np.arange(COMPARED), nearest])
+    _refuse_other_likelihood(private, original, _at(points, chosen), names)
     logger.info("reuse: another model on a released summary; nothing more is charged")
     return add_summary(model, private, mechanism, released)
 
@@ -115,18 +129,85 @@ def _refuse_missing(model: pm.Model, original: PrivateModel, names: tuple[str, .
             )
 
 
+def _prior_points(
+    private: PrivateModel, model: pm.Model, names: tuple[str, ...]
+) -> dict[str, np.ndarray]:
+    """Free variables of the other model and all parameters of the summary, at prior draws."""
+    drawn = restricted_draws(private, DRAWS, np.random.SeedSequence(DRAWS_SEED))
+    free = [model[name] for name in drawn]
+    others = [name for name in names if name not in drawn]
+    compute = pytensor.function(free, [model[n] for n in others], on_unused_input="ignore")
+    rows = [compute(*row) for row in zip(*drawn.values(), strict=True)]
+    columns = zip(*rows, strict=True)
+    return drawn | {n: np.array(part) for n, part in zip(others, columns, strict=True)}
+
+
+def _in_support(
+    mechanism: Mechanism, points: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Unconstrained vectors of points, (S, p), and which the summary's model allows, (S,)."""
+    parameters = mechanism.parameters
+    with np.errstate(all="ignore"):
+        theta = parameters.unconstrained({name: points[name] for name in parameters.names})
+        back = parameters.natural(theta)
+    same = [
+        np.isclose(back[name], points[name], rtol=ROUND_TRIP).reshape(len(theta), -1).all(axis=1)
+        for name in parameters.names
+    ]
+    return theta, np.all(same, axis=0)
+
+
+def _nearest_to_posterior(
+    mechanism: Mechanism,
+    released: Mapping[str, np.ndarray],
+    theta: np.ndarray,
+    inside: np.ndarray,
+) -> np.ndarray:
+    """Numbers of the draws where the summary's posterior is, or comes nearest."""
+    center, covariance = mechanism.start(released)
+    away = np.where(np.isfinite(theta), theta, np.inf) - center
+    usable = inside & np.isfinite(away).all(axis=1)
+    squared = np.full(len(theta), np.inf)
+    squared[usable] = (away[usable] @ np.linalg.inv(covariance) * away[usable]).sum(axis=1)
+    return np.argsort(squared)[:COMPARED]
+
+
+def _at(points: Mapping[str, np.ndarray], chosen: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: values[chosen] for name, values in points.items()}
+
+
+def _refuse_wider_support(
+    private: PrivateModel,
+    original: PrivateModel,
+    points: Mapping[str, np.ndarray],
+    outside: np.ndarray,
+) -> None:
+    """Refuse a prior with mass where the summary has no likelihood and the records have one."""
+    chosen = np.flatnonzero(outside)[:COMPARED]
+    if not len(chosen):
+        return
+    found = _record_log_densities(private, uniform_records(original), _at(points, chosen))
+    if np.isfinite(found).any():
+        raise Incompatible(
+            "this prior reaches beyond the values that the summary's model allows, where the "
+            "summary says nothing; nothing was charged",
+            got=f"{outside.mean():.2g} of the prior outside of them",
+            allowed="a prior inside the support and the region of the model that was summarized",
+            do=f"a narrower prior; or {OWN}",
+        )
+
+
 def _refuse_other_likelihood(
-    private: PrivateModel, original: PrivateModel, model: pm.Model, names: tuple[str, ...]
+    private: PrivateModel,
+    original: PrivateModel,
+    points: Mapping[str, np.ndarray],
+    names: tuple[str, ...],
 ) -> None:
     """Refuse a model whose records have another density given the parameters of the summary.
 
     Both are compared on made-up records at draws from the other model's prior: a difference that
     does not depend on the parameters is allowed.
     """
-    own = tuple(private.graph.parameters)
-    wanted = [model[name] for name in dict.fromkeys((*names, *own))]
-    drawn = pm.draw(wanted, draws=COMPARED, random_seed=COMPARED_SEED)
-    points = dict(zip(dict.fromkeys((*names, *own)), drawn, strict=True))
     records = uniform_records(original)
     one, other = (_record_log_densities(each, records, points) for each in (original, private))
     if one.shape == other.shape:
@@ -135,7 +216,7 @@ def _refuse_other_likelihood(
             size = 1.0 + np.abs(one) + np.abs(other)
             usable = np.isfinite(one) & np.isfinite(other)
             same = bool((np.isfinite(one) == np.isfinite(other)).all())
-            same = same and bool((np.abs(gap) <= AGREEMENT * size)[usable].all())
+            same = same and bool(usable.any() and (np.abs(gap) <= AGREEMENT * size)[usable].all())
         if same:
             return
     raise Incompatible(
@@ -154,7 +235,5 @@ def _record_log_densities(
     inputs = [*graph.parameters.values(), *graph.data.values()]
     program = NumpyProgram(inputs, rewritten(without_checks([graph.record])))
     data = [records[name] for name in graph.data]
-    found = [
-        program(*(points[name][k] for name in graph.parameters), *data)[0] for k in range(COMPARED)
-    ]
-    return np.array(found)
+    rows = zip(*(points[name] for name in graph.parameters), strict=True)
+    return np.array([program(*row, *data)[0] for row in rows])

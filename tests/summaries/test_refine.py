@@ -13,8 +13,8 @@ import pymc_private as pmp
 from pymc_private.errors import PymcPrivateError
 from pymc_private.summaries import refinement_plan
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
+from pymc_private.summaries.scores import refinement
 from pymc_private.summaries.scores.refinement import planned_round, round_budget
-from pymc_private.summaries.scores.score_mechanism import refinement
 from tests.summaries.score_models import Logistic, Normal
 from tests.summaries.scores.test_scores import MU, ReplayedNoise, mechanism, posterior, records
 

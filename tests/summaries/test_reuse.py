@@ -89,7 +89,14 @@ def test_a_loaded_summary_needs_the_model_it_was_made_of(summary, original, tmp_
     assert loaded.reuse(variant(narrow), original=original, accept=True).free_RVs
 
 
+def penalized():
+    slopes = pm.Normal("slopes", shape=2)
+    pm.Potential("penalty", -50 * pm.math.sum((slopes - 3) ** 2))
+    return slopes
+
+
 BAD = {
+    "a potential": (lambda: variant(penalized), "potential of the parameters"),
     "another likelihood": (lambda: variant(narrow, link="probit"), "another likelihood"),
     "a parameter without a name": (
         lambda: variant(lambda: pm.Normal("b", shape=2)),
@@ -119,3 +126,48 @@ def test_a_shape_that_differs_is_refused(summary):
     private = variant(lambda: pm.Deterministic("slopes", pm.Normal("b", shape=(2, 1)))[:, 0])
     with pytest.raises(pmp.errors.Incompatible, match="another shape"):
         summary.reuse(private, accept=True)
+
+
+def normal(mean, scale, *, error=0.0, public=()):
+    """Normal records whose mean and standard deviation have priors; `error` adds to the latter."""
+    with pm.Model(coords={"person": range(100)}) as made:
+        y = pm.Data("y", np.linspace(-1.0, 1.0, 100), dims="person")
+        mu, sigma = mean("mu"), pm.HalfNormal("sigma", scale)
+        pm.Normal("o", mu, pm.math.sqrt(sigma**2 + error**2), observed=y, dims="person")
+        if public:
+            pm.Normal("z", mu, 0.1, observed=np.array(public))
+    words = {"public": ["z"]} if public else {}
+    return pmp.privatize(made, records="person", domain={"y": (-4, 4)}, **words)
+
+
+def inside(name):
+    return pm.Uniform(name, -1, 1)
+
+
+@pytest.fixture(scope="module")
+def bounded():
+    words = {"epsilon": 4, "delta": 1e-6, "method": "scores", "random_seed": 1}
+    return pmp.summarize(normal(inside, 1), progressbar=False, accept=True, **words)
+
+
+OTHERS = {
+    "mass outside the support": (lambda: normal(pm.Normal, 1), "reaches beyond the values"),
+    "an error that a wide prior hides": (
+        lambda: normal(inside, 1000, error=0.02),
+        "another likelihood",
+    ),
+    "public observations": (lambda: normal(inside, 1, public=[3.0, 3.0]), "public observation"),
+    "an improper prior": (lambda: normal(pm.Flat, 1), "improper"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_posterior_that_the_summary_would_get_wrong_is_refused(name, bounded):
+    make, text = OTHERS[name]
+    with pytest.raises(PymcPrivateError, match=text):
+        bounded.reuse(make(), accept=True)
+
+
+def test_a_prior_inside_the_support_is_free(bounded):
+    own = normal(lambda name: pm.Uniform(name, -0.5, 0.5), 2)
+    assert bounded.reuse(own, accept=True).free_RVs

@@ -9,6 +9,7 @@ from pymc_private.report.render import BulletList, FieldList, ReportTable, Secti
 from pymc_private.summaries.summary import (
     Summary,
     label_sentence,
+    rounds_sentence,
     together_sentence,
     verdict_sentence,
 )
@@ -67,8 +68,8 @@ def posterior_section(summary: Summary) -> Section:
     else:
         more = f", {coverage['refused']} refused" if coverage["refused"] else ""
         sentences.append(f"Simulated before the data were read: {coverage['sentence']}{more}.")
-    if others := together_sentence(facts):
-        sentences.append(f"{others[0].upper()}{others[1:]}.")
+    more_releases = filter(None, (together_sentence(facts), rounds_sentence(facts)))
+    sentences += [f"{text[0].upper()}{text[1:]}." for text in more_releases]
     return Section("Posterior", (BulletList(tuple(sentences)),), beside=True)
 
 

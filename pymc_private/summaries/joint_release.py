@@ -83,7 +83,7 @@ def _resolve_joint_plan(
         return plan_together(what, epsilon, delta, **request)
     refuse_no_plans(what)
     given = {"epsilon": epsilon, "delta": delta or None}
-    given |= {k: v for k, v in request.items() if v not in (None, AUTO)}
+    given |= {k: v for k, v in request.items() if not (isinstance(v, str) and v == AUTO)}
     if extra := [k for k, v in given.items() if v is not None]:
         raise DomainError(
             "plans fix their numbers; nothing was charged",

@@ -21,7 +21,7 @@ from pymc_private.errors import DomainError, Incompatible, NotInformative, Unsup
 from pymc_private.ledger import Ledger
 from pymc_private.models.compat import pickle_state, unpickle
 from pymc_private.models.data_clipping import clip_to_domain
-from pymc_private.models.private_model import PrivateModel, moved_sources
+from pymc_private.models.private_model import PrivateModel, has_declared_factors, moved_sources
 from pymc_private.models.verdict import variance_removed, verdict_of
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.rounding import format_number
@@ -270,7 +270,7 @@ def refine(
     """
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
     plan = _resolve_plan(what, epsilon, private)
-    _refuse_moved_data(plan)
+    _refuse_changed_model(plan)
     if not plan.first.private and random_seed is None:
         raise DomainError(
             "a seeded summary has no guarantee that a private round could add to; nothing was "
@@ -343,7 +343,9 @@ def refined_summary(
         "coverage": None,
         "cautions": cautions,
     }
-    facts = plan.first.facts | own | publication_facts(guarantee, delta, name, ledger_facts)
+    facts = plan.first.facts | own
+    facts.pop("ledger_head", None)  # that of the first charge
+    facts |= publication_facts(guarantee, delta, name, ledger_facts)
     return Summary(released, guarantee, facts, private=ledger_facts is not None)
 
 
@@ -421,8 +423,16 @@ def _model_of(summary: Summary, private: PrivateModel | None) -> tuple[PrivateMo
     return declared, mechanism
 
 
-def _refuse_moved_data(plan: RefinementPlan) -> None:
-    """Refuse data of another shape; public facts only are compared."""
+def _refuse_changed_model(plan: RefinementPlan) -> None:
+    """Refuse a model that was changed since the plan was made; public facts only are compared."""
+    private = plan.private
+    if not has_declared_factors(private) or structure_of(private) != plan.first.facts["model"]:
+        raise Incompatible(
+            "the model of this plan was changed since; nothing was charged",
+            got="public data, a prior or a potential that the first round did not have",
+            allowed="the model that was summarized",
+            do="undo the change; or calibrate and summarize the changed model",
+        )
     if moved := moved_sources(plan.private):
         raise Incompatible(
             "the data of this model have another shape than those that were summarized; nothing "

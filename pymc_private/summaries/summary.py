@@ -478,6 +478,7 @@ def summary_rows(summary: Summary) -> list[display.Row]:
         ("warnings", "\n".join(cautions)),
         ("guarantee", summary_guarantee_line(summary)),
         ("together", together_sentence(facts)),
+        ("rounds", rounds_sentence(facts)),
         ("label", label_sentence(facts) if summary.private else display.NOT_PRIVATE),
     ]
     if summary.private:
@@ -510,9 +511,21 @@ def together_sentence(facts: Mapping[str, Any]) -> str:
     if not others:
         return ""
     shared = f"; {others['shared']}" if others["shared"] else ""
+    later = " and of the further rounds" if rounds_sentence(facts) else ""
     return (
         f"summary {others['position']} of {others['summaries']} that were released at once: the "
-        f"guarantee is that of all of them{shared}"
+        f"guarantee is that of all of them{later}{shared}"
+    )
+
+
+def rounds_sentence(facts: Mapping[str, Any]) -> str:
+    """What a refined summary says of its rounds; empty for a first release."""
+    rounds = (facts["mechanism"] or {}).get("refinements", ())
+    if not rounds:
+        return ""
+    return (
+        f"refined by {format_count(len(rounds), 'further round')}: the guarantee is that of the "
+        "first release and all rounds together (T30: squared mu add up); each was charged by itself"
     )
 
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import h5py
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 
@@ -126,6 +127,9 @@ BAD = {
         lambda p: together([p[0], small_plan(p[1].private, delta=1e-7)]), "need one delta"
     ),
     "a budget": (lambda p: together(p, epsilon=2), "fix their numbers"),
+    "a reference": (
+        lambda p: together(p, reference=pd.DataFrame({"x": [0.0]})), "fix their numbers"
+    ),
     "a method": (lambda p: together(p, method="scores"), "fix their numbers"),
     "no budget": (lambda p: together([one.private for one in p]), "need a budget"),
     "a ledger": (lambda p: together(p, ledger=ledger(1.2)), "refuses this charge"),

@@ -71,6 +71,9 @@ def test_the_round_alone_is_charged_and_both_are_promised(first, twice):
     assert 1 < refined.guarantee.epsilon(1e-6) < 1.5  # less than the sum of both
     assert any("did not depend on what the first" in a for a in refined.guarantee.assumptions)
     assert first.guarantee.gdp == mus[0]
+    for text in (repr(refined), " ".join(pmp.report(refined, book).text.split())):
+        assert "efined by 1 further round: the guarantee is that of the first release" in text
+    assert "further round" not in repr(first)
     for name in refinement.STACKED:
         np.testing.assert_array_equal(refined.released[name][:-1], first.released[name])
 
@@ -273,6 +276,17 @@ def test_what_cannot_be_refined_is_refused_and_nothing_is_charged(name, private,
     assert book.entries == ()
 
 
+def test_a_model_that_was_changed_after_the_plan_is_refused(first):
+    other = declared()
+    plan = refinement_plan(first, epsilon=1, private=other)
+    with other.base:
+        pm.Potential("late", other.base["intercept"])
+    book = ledger()
+    with pytest.raises(pmp.errors.Incompatible, match="was changed since"):
+        pmp.refine(plan, ledger=book, progressbar=False)
+    assert book.entries == ()
+
+
 def test_a_seeded_summary_is_refined_with_a_seed_alone(private, first):
     words = {"progressbar": False, "random_seed": 3}
     seeded = pmp.summarize(private, epsilon=0.5, delta=1e-6, **words)
@@ -281,6 +295,9 @@ def test_a_seeded_summary_is_refined_with_a_seed_alone(private, first):
     one, two = (pmp.refine(seeded, epsilon=1, **words) for _ in range(2))
     assert one == two
     assert not one.private
-    assert not pmp.refine(first, epsilon=1, **words).private
+    public = pmp.refine(first, epsilon=1, **words)
+    assert not public.private
+    assert "ledger_head" in first.facts
+    assert "ledger_head" not in public.facts  # nothing was charged for it
     with pytest.raises(AttributeError, match=r"pmp\.refine"):
         one.refine  # noqa: B018

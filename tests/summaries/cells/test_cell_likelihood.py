@@ -9,12 +9,12 @@ import pytest
 from scipy import special, stats
 
 from pymc_private.errors import DomainError
+from pymc_private.summaries.cells import cell_likelihood
 from pymc_private.summaries.cells.cell_likelihood import (
     NoisyCells,
     cell_log_likelihood,
     symbolic_cell_log_likelihood,
 )
-from pymc_private.summaries.cells.cell_mechanism import cell_likelihood
 from pymc_private.summaries.density.batched import NumpyProgram
 
 RNG = np.random.default_rng(33)

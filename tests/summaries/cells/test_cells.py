@@ -11,7 +11,8 @@ from scipy import special, stats
 import pymc_private as pmp
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unsupported
 from pymc_private.samplers.randomness import SystemRandomness
-from pymc_private.summaries.cells.cell_mechanism import CellMechanism, cell_design, cell_mechanism
+from pymc_private.summaries.cells import cell_design
+from pymc_private.summaries.cells.cell_mechanism import CellMechanism, cell_mechanism
 from pymc_private.summaries.cells.cell_probabilities import CellProbabilities
 from pymc_private.summaries.density import batched
 from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise

@@ -50,6 +50,7 @@ from pymc_private.analysis.quadratic import (
     quadratic_sums,
 )
 from pymc_private.analysis.rewrites.specialize import interaction_terms, specialize
+from pymc_private.analysis.rewrites.weighted_means import first_of_touched_forms
 from pymc_private.analysis.row_equivalence import hash_combine, value_numbers
 from pymc_private.analysis.traversal import EVALUATION_ERRORS, rebuild, scalar_op
 from pymc_private.errors import NotCertified
@@ -348,7 +349,8 @@ def replace_rows_by_norms(
         added += rows.columns
     if not swaps:
         return value, columns, False
-    return simplify(rebuild([value], swaps))[0], columns + added, True
+    reduced = rebuild([value], swaps, first_of_touched_forms)
+    return simplify(reduced)[0], columns + added, True
 
 
 def _addends(value: Variable) -> set[Variable]:

@@ -19,6 +19,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Bounds, propagate_bounds, simplify
+from pymc_private.analysis.rewrites.weighted_means import first_of_touched_forms
 from pymc_private.analysis.traversal import rebuild, scalar_op, without_dimshuffles
 from pymc_private.models.record_likelihood import InputColumn, Role
 
@@ -48,7 +49,7 @@ def free_branches(
     if not found:
         return value, list(columns)
     inputs = {c.variable: c.variable for c in columns}
-    freed = simplify(rebuild([value], inputs | swaps))[0]
+    freed = simplify(rebuild([value], inputs | swaps, first_of_touched_forms))[0]
     either = Bounds(np.array(EITHER[0]), np.array(EITHER[1]))
     return freed, [*columns, *(InputColumn(v, Role.PAIR, either) for v in found.values())]
 

@@ -39,7 +39,10 @@ from pymc_private.analysis.branch_and_bound import BoxEnclosure
 from pymc_private.analysis.rewrites.algebra import expand_products
 from pymc_private.analysis.rewrites.normal_cdf import recognize_normal_lcdf
 from pymc_private.analysis.rewrites.specialize import interaction_terms, specialize
-from pymc_private.analysis.rewrites.weighted_means import enclose_weighted_means
+from pymc_private.analysis.rewrites.weighted_means import (
+    enclose_weighted_means,
+    first_of_touched_forms,
+)
 from pymc_private.analysis.traversal import rebuild, scalar_op, without_leading_axes
 from pymc_private.certificates.ball_range import replace_rows_by_norms
 from pymc_private.certificates.free_branches import comparisons, free_branches
@@ -344,7 +347,7 @@ def _prepare_form(
 ) -> tuple[Variable, list[InputColumn], PointMasses, bool]:
     """The function specialized to the box, rows in balls by their norms, point masses split off."""
     box = {column.variable: column.bounds for column in columns}
-    value = enclose_weighted_means(specialize(value, box), box)
+    value = specialize(value, box)
     if expanded:
         value = simplify([expand_products(value)])[0]
     value, columns, by_length = replace_rows_by_norms(value, columns, centered=centered)
@@ -510,11 +513,15 @@ def _project_onto_sums(
 def _reduce_dimension(
     value: Variable, columns: list[InputColumn], together: bool
 ) -> tuple[Variable, list[InputColumn], bool]:
-    """The function of fewer coordinates, where some replace functions of others."""
+    """The function of fewer coordinates, where some replace functions of others.
+
+    Weighted means are enclosed last: of what is left, which no replacement tears apart any more.
+    """
     value, columns, cut = reduce_many_inputs(value, columns)
     if together:
         value, columns, joined = reduce_one_sided(value, columns)
         cut = cut or joined
+    value = enclose_weighted_means(value, {c.variable: c.bounds for c in columns})
     return value, _read_columns(value, columns), cut
 
 
@@ -557,7 +564,7 @@ def _replace_by_ranges(
     added = [
         InputColumn(new, _reduced_role(v, roles), trail[v].forget()) for v, new in fresh.items()
     ]
-    return rebuild([value], fresh)[0], columns + added, True
+    return rebuild([value], fresh, first_of_touched_forms)[0], columns + added, True
 
 
 def _reduced_name(variable: Variable, inputs: Collection[Variable]) -> str:

@@ -14,6 +14,7 @@ from pymc_private.analysis import Bounds, batched_bounds
 from pymc_private.analysis.branch_and_bound import Effort, maximize
 from pymc_private.analysis.rewrites import specialize
 from pymc_private.certificates import range_objective, record_bounds
+from pymc_private.models.record_likelihood import ADDITION, single_record
 from tests.certificates.objectives import objectives
 
 # Every other model at every run, the rest with the audits.
@@ -264,3 +265,17 @@ def test_no_maximum_is_moved_out_of_order_on_both_boxes_of_its_images():
         pm.Potential("loss", pt.switch(pt.eq(k, 0), sign * w, sign * 0.1 * w - 0.1 * u))
     private = pmp.privatize(model, records={"x": 0, "k": 0}, domain={"x": (0, 1), "k": (0, 31)})
     assert solved(next(objectives(private)), goal=1e-3).upper >= 4.0
+
+
+def test_a_mean_that_is_reduced_is_still_at_least_what_is_found():
+    """min(u, v) and u as numbers of their own: a mean between them would fit no u and v."""
+    with pm.Model() as model:
+        u, v = pm.Uniform("u", 0, 1), pm.Uniform("v", -1, 1)
+        x = pm.Data("x", np.linspace(0, 1, N))
+        pm.Potential("loss", pt.tanh(pt.abs(v * (1 - x) + u * x)))
+    private = pmp.privatize(model, records={"x": 0}, domain={"x": (0, 1)}, neighbors="add_remove")
+    record = single_record(private.graph, private.sources, private.n, private.shapes)
+    objective = range_objective.RangeObjective(
+        record, private.sources, private.box, ADDITION, together=True
+    )
+    assert solved(objective).upper >= np.tanh(1.0)

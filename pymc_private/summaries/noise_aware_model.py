@@ -77,7 +77,9 @@ def refuse_private_arrays(model: pm.Model, private: PrivateModel) -> None:
     hidden = {source.variable for source in private.sources}
     hidden |= {underlying_array(base.rvs_to_values[rv]) for rv in base.observed_RVs}
     outs = [*model.named_vars.values(), *model.rvs_to_values.values()]
-    if hidden.intersection(ancestors_with_inner_graphs(outs)):
+    every = set(ancestors_with_inner_graphs(outs))
+    noted = any(getattr(variable.tag, "observations", None) is not None for variable in every)
+    if noted or hidden.intersection(every):
         raise Incompatible(
             "the model of a summary would hold private data",
             got="a potential that reads them",

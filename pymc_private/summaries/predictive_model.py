@@ -8,6 +8,7 @@ them at draws of the parameters, and `pm.set_data` moves the covariates.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def predictive_model(private: PrivateModel, covariates: Mapping[str, Any]) -> pm
     swaps |= {rv: model[rv.name] for rv in base.free_RVs}
     for rv in base.observed_RVs:
         free = _without_private_size(without_fixed_size(rv), private, set(swaps))
-        graph = substitute(free, swaps | _fresh_generators(rv))
+        graph = _without_observations(substitute(free, swaps | _fresh_generators(rv)))
         model.register_rv(graph, rv.name, dims=_dims_of(graph, rv.name, model, private))
     refuse_private_arrays(model, private)
     return model
@@ -90,6 +91,15 @@ def _with_covariates(
     lengths = {d: v for d, v in base.dim_lengths.items() if not isinstance(v, TensorConstant)}
     swaps |= {old: model.dim_lengths[d] for d, old in lengths.items() if d in model.dim_lengths}
     return swaps
+
+
+def _without_observations(graph: Variable) -> Variable:
+    """A new graph without the observed values that PyMC notes at its outcomes, and copies do."""
+    for variable in ancestors([graph]):
+        if hasattr(variable.tag, "observations"):
+            variable.tag = copy(variable.tag)
+            del variable.tag.observations
+    return graph
 
 
 def _without_private_size(rv: Any, private: PrivateModel, given: set[Variable]) -> Any:

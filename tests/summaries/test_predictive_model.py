@@ -14,7 +14,7 @@ from pymc_private.models.compat import has_group, to_groups
 from pymc_private.summaries.predictive_model import predictive_model
 
 N, SLOPES, SIGMA = 120, [1.0, 2.0], 0.1
-SECRET = 0.123456789
+SECRET, OBSERVED = 0.123456789, 0.314159265
 
 
 def private_of(named):
@@ -25,7 +25,8 @@ def private_of(named):
         x = pm.Data("x", np.where(np.arange(N) == 3, SECRET, rows), dims=dims)
         slopes = pm.Normal("slopes", 0, 1, shape=2)
         mean = slopes[0] + slopes[1] * x
-        pm.Normal("y", mean, pm.LogNormal("sigma", 0, 0.5), observed=np.zeros(N), dims=dims)
+        y = np.where(np.arange(N) == 4, OBSERVED, 0.0)
+        pm.Normal("y", mean, pm.LogNormal("sigma", 0, 0.5), observed=y, dims=dims)
     records = "row" if named else {"x": 0, "y": 0}
     return pmp.privatize(model, records=records, domain={"x": (-1, 1), "y": (-5, 5)})
 
@@ -58,9 +59,10 @@ def test_predictions_move_with_the_covariates(named):
         np.testing.assert_allclose(y.std(axis=0), SIGMA, rtol=0.1)
         pm.set_data({"x": [-1.0, 1.0]}, **({"coords": {"row": [0, 1]}} if named else {}))
         np.testing.assert_allclose(predicted().mean(axis=0), [-1.0, 3.0], atol=0.02)
-    secret = np.float64(SECRET).tobytes()
-    assert secret in cloudpickle.dumps(private.base)
-    assert secret not in cloudpickle.dumps(model)
+    for secret in (np.float64(SECRET).tobytes(), np.float64(OBSERVED).tobytes()):
+        assert secret in cloudpickle.dumps(private.base)
+        assert secret not in cloudpickle.dumps(model)
+    assert hasattr(private.base["y"].tag, "observations")  # the original stays as it is
 
 
 def test_labels_of_records_stay_behind():

@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Bounds, propagate_bounds
+from pymc_private.analysis.intervals.ops import equal_forms, on_simplex
 from pymc_private.analysis.rewrites import weighted_means
-from pymc_private.analysis.rewrites.weighted_means import enclose_weighted_means
+from pymc_private.analysis.rewrites.weighted_means import (
+    enclose_weighted_means,
+    first_of_touched_forms,
+)
+from pymc_private.analysis.traversal import rebuild
 from tests.analysis.graphs import evaluate
 
 A, B, Z = pt.dscalars("abz")
@@ -58,3 +64,16 @@ def test_a_mean_of_one_term_is_the_term():
     found = enclose_weighted_means(written, box(a=(1.0, 2.0)))
     fact = propagate_bounds([found], box(a=(1.0, 2.0)))[found]
     assert float(fact.upper) == pytest.approx(np.log(2.0), abs=1e-14)
+
+
+@pytest.mark.parametrize("stated", [on_simplex, lambda v: equal_forms(v, pt.minimum(v, 1.0))])
+def test_what_is_stated_of_parts_is_not_stated_of_free_numbers(stated):
+    """Rows of (a, 1 - a) sum to one; those of (a, c) do not, where c takes the place of 1 - a."""
+    a, b, c = pt.dscalars("a", "b", "c")
+    rest = 1 - a
+    row = stated(pt.stack([a, rest]))
+    (kept,) = rebuild([row + b], {b: c}, first_of_touched_forms)
+    assert row in ancestors([kept])
+    (left,) = rebuild([row + b], {rest: c}, first_of_touched_forms)
+    made = [v.owner.op for v in ancestors([left]) if v.owner is not None]
+    assert row.owner.op not in made

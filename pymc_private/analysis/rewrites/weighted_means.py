@@ -21,7 +21,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 
 from pymc_private.analysis.intervals.interval import Bounds
-from pymc_private.analysis.intervals.ops import EqualForms, equal_forms
+from pymc_private.analysis.intervals.ops import EqualForms, OnSimplex, equal_forms
 from pymc_private.analysis.intervals.propagation import propagate_bounds
 from pymc_private.analysis.rewrites.canonical import simplify
 from pymc_private.analysis.traversal import (
@@ -62,10 +62,10 @@ def first_of_touched_forms(node: Apply, inputs: list[Variable]) -> Variable | No
     """A rule of `rebuild`: of two equal forms the first, if parts of them are replaced.
 
     The numbers that replace parts of a graph are free. A form in min(a, b) and one in a and b are
-    equal no more if each of the three is a number by itself.
+    equal no more if each of the three is a number by itself; nor need rows sum to one.
     """
-    touched = inputs != node.inputs
-    return inputs[0] if touched and isinstance(scalar_op(node.outputs[0]), EqualForms) else None
+    stated = isinstance(node.op, OnSimplex) or isinstance(scalar_op(node.outputs[0]), EqualForms)
+    return inputs[0] if stated and inputs != node.inputs else None
 
 
 def _between(first: Variable, second: Variable, weight: Variable) -> Variable:

@@ -250,8 +250,11 @@ class Summary(PointsElsewhere, Publishable):
         DomainError
             No private model, or none of the summary at hand.
         Incompatible
-            Other records, a parameter that has no name there, or another likelihood: that needs a
-            summary of its own.
+            Other records, a parameter that has no name there, a prior with mass outside the support
+            or region of the summary's model, or another likelihood: that needs a summary of its
+            own. Likelihoods are compared at draws from the other prior, a few near the posterior.
+        Unsupported
+            A potential of the parameters, a public observation, or a prior without draws.
         NotInformative
             A warning refuses, and ``accept=True`` was not given.
         """

@@ -251,8 +251,7 @@ class Summary(PointsElsewhere, Publishable):
             No private model, or none of the summary at hand.
         Incompatible
             Other records, a parameter that has no name there, a prior with mass outside the support
-            or region of the summary's model, or another likelihood: that needs a summary of its
-            own. Likelihoods are compared at draws from the other prior, a few near the posterior.
+            or region of the summary's model, or another likelihood at draws from the other prior.
         Unsupported
             A potential of the parameters, a public observation, or a prior without draws.
         NotInformative

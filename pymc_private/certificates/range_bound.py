@@ -33,6 +33,9 @@ from pymc_private.privacy.neighbors import ADD_REMOVE
 
 SEARCH_EFFORT, ROW_EFFORT, EASY_EFFORT, BOX_EFFORT = 1000.0, 2000.0, 500.0, 3000.0
 """Effort, in walks: of the search, on cells of rows, on boxes to `FINE_GAP`, on boxes at all."""
+CHECK_EFFORT = 100.0
+"""Effort of the search where the bound is settled: points of its own that would show a wrong rule,
+which a branch and bound that lost a box does not."""
 
 FINE_GAP = 0.01
 """Gap between bound and truth that is aimed at while it costs little."""
@@ -163,9 +166,10 @@ def _bound_range(
         if best <= max(floor, found * (1.0 + tolerance), bracket.lower * (1.0 + tolerance)):
             break
     _check_against_search(found, best)
-    if best > max(floor, found * (1.0 + tolerance)):
-        found = max(found, _search(rows, private, deadline))
-        _check_against_search(found, best)
+    settled = best <= max(floor, found * (1.0 + tolerance))
+    effort = CHECK_EFFORT if settled else SEARCH_EFFORT
+    found = max(found, _search(rows, private, Effort(effort, deadline)))
+    _check_against_search(found, best)
     loose = best > max(floor, found * (1.0 + tolerance)) and not add_remove
     if loose and (not tried or not math.isfinite(best)):
         rows.effort = Effort(ROW_EFFORT, deadline)
@@ -189,7 +193,7 @@ def _first_bounds(
     in_ball = range_in_ball(record, private.sources, private.box)
     if not in_ball < best:
         return best, 0.0
-    found = _search(rows, private, deadline)
+    found = _search(rows, private, Effort(SEARCH_EFFORT, deadline))
     _check_against_search(found, in_ball)
     return in_ball, found
 
@@ -290,9 +294,9 @@ def _objectives(
             yield objective, Effort(BOX_EFFORT / objective.cost, deadline)
 
 
-def _search(rows: AnyRecordBounds, private: PrivateModel, deadline: float) -> float:
-    """The greatest variation that a search finds, within its own effort."""
-    rows.effort = Effort(SEARCH_EFFORT, deadline)
+def _search(rows: AnyRecordBounds, private: PrivateModel, effort: Effort) -> float:
+    """The greatest variation that a search finds, within an effort."""
+    rows.effort = effort
     return searched_range(rows, private.box, private.neighbors == ADD_REMOVE)
 
 

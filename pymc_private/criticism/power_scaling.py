@@ -155,6 +155,9 @@ def power_scaling(
 
     Notes
     -----
+    Priors are those of the summary's own model: draws of `Summary.reuse` under another prior are
+    reweighted by the wrong one, which nothing in them shows.
+
     A sensitivity to the prior above .05 is a reason to look; with one to the likelihood above .05
     too, both pull, perhaps apart; with one below, the summary tells little. Prior densities are
     those of natural units.

@@ -167,8 +167,8 @@ def _bound_range(
             break
     _check_against_search(found, best)
     settled = best <= max(floor, found * (1.0 + tolerance))
-    effort = CHECK_EFFORT if settled else SEARCH_EFFORT
-    found = max(found, _search(rows, private, Effort(effort, deadline)))
+    units = CHECK_EFFORT if settled else SEARCH_EFFORT
+    found = max(found, _search(rows, private, Effort(units, deadline)))
     _check_against_search(found, best)
     loose = best > max(floor, found * (1.0 + tolerance)) and not add_remove
     if loose and (not tried or not math.isfinite(best)):

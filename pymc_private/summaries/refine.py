@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -17,7 +18,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_private.errors import DomainError, Incompatible, NotInformative, Unsupported
+from pymc_private.errors import (
+    DomainError,
+    Incompatible,
+    NotInformative,
+    PrivacyWarning,
+    Unsupported,
+)
 from pymc_private.ledger import Ledger
 from pymc_private.models.compat import pickle_state, unpickle
 from pymc_private.models.data_clipping import clip_to_domain
@@ -25,6 +32,7 @@ from pymc_private.models.private_model import PrivateModel, has_declared_factors
 from pymc_private.models.verdict import variance_removed, verdict_of
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.rounding import format_number
+from pymc_private.privacy.validation import check_positive
 from pymc_private.release import charge
 from pymc_private.release.allowed import as_float
 from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
@@ -32,10 +40,9 @@ from pymc_private.release.display import html_card
 from pymc_private.release.draws_job import promised_guarantee, publication_facts
 from pymc_private.summaries.coverage import coordinate_names
 from pymc_private.summaries.noise import largest_mu
-from pymc_private.summaries.protocol import Released
+from pymc_private.summaries.protocol import Mechanism, Released
 from pymc_private.summaries.rehearse import Rehearsal
-from pymc_private.summaries.scores.refinement import RefinementRound, planned_round
-from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
+from pymc_private.summaries.second_round import SecondRound, repeated_round
 from pymc_private.summaries.summary import Summary
 from pymc_private.summaries.summary_contents import shapes_of
 from pymc_private.summaries.summary_job import (
@@ -67,29 +74,25 @@ class RefinementPlan:
         Holds the data; they must be the records of the summary.
     epsilon, delta : float
         The budget of the round alone.
-    round : RefinementRound
-        Where the round's score is taken, and its bounds: functions of the summary alone.
+    round : SecondRound
+        What is released: a function of the summary alone.
     """
 
     first: Summary
     private: PrivateModel = field(repr=False)
     epsilon: float
     delta: float
-    round: RefinementRound = field(repr=False)
+    round: SecondRound = field(repr=False)
 
-    @cached_property
-    def mechanism(self) -> ScoreMechanism:
+    @property
+    def mechanism(self) -> Mechanism:
         """That of the refined summary."""
-        return self.round.mechanism.refined(self.round.mu)
+        return self.round.refined
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """What the round alone reveals at most: what a ledger is charged."""
-        proved = Guarantee.gdp_of(
-            self.round.mu,
-            neighbors=self.private.neighbors,
-            theorem="T30 (noisy sums), T31 (sensitivities), T36 (clipped scores)",
-        )
+        proved = self.round.guarantee
         return replace(proved, assumptions=(*self.private.claims, *proved.assumptions))
 
     @property
@@ -111,7 +114,7 @@ class RefinementPlan:
         """Posterior standard deviations of unconstrained parameters: now, expected, their ratio."""
         before, after = (np.sqrt(np.diag(c)) for c in (self.round.before, self.round.after))
         columns = {"sd": before, "expected sd": after, "ratio": after / before}
-        return pd.DataFrame(columns, index=list(coordinate_names(self.round.mechanism.read)))
+        return pd.DataFrame(columns, index=list(coordinate_names(self.round.coordinates)))
 
     def summary(self) -> str:
         """The plan in plain text."""
@@ -144,7 +147,7 @@ def _plan_lines(plan: RefinementPlan) -> Iterator[str]:
     if np.isfinite(total):
         yield (
             f"with the first one together epsilon = {format_number(total, 6)} at the same delta "
-            "(T30, adaptive composition): the round is a function of what the first released"
+            f"(T30, adaptive composition): {plan.round.how}"
         )
 
 
@@ -159,7 +162,7 @@ def refinement_plan(
     Parameters
     ----------
     summary : Summary
-        Of method "scores".
+        By any method.
     epsilon : float, nats
         Budget of the round alone, at the delta of the summary.
     private : PrivateModel, optional
@@ -175,20 +178,27 @@ def refinement_plan(
     NotInformative
         The summary is refused by its own warnings, or the round would hardly tell anything.
     Unsupported
-        A summary by another method.
+        A summary by a method that this version does not know.
+
+    Notes
+    -----
+    By "scores" and "records": one more score, at the mode of what was released and with the bounds
+    that are best there. By "sums" and "cells": the same sums once more, and the mean of both
+    copies; with Gaussian noise that is what one summary at sqrt(mu_1^2 + mu_2^2) would be, with
+    discrete Laplace noise one at the sum of both epsilons would have had less.
 
     References
     ----------
-    Dong, Roth and Su (2022); theory T30, T31, T36.
+    Dong, Roth and Su (2022); theory T30, T31, T33-T36.
     """
     _refuse_no_summary(summary)
-    _refuse_other_methods(summary)
+    _refuse_unusable(summary)
     delta = as_float(summary.facts["delta"])
-    mu = largest_mu(epsilon, delta)
+    check_positive(epsilon=epsilon)
     declared, mechanism = _model_of(summary, private)
-    if not isinstance(mechanism, ScoreMechanism):
-        raise Unsupported("a round is planned of a summary by scores", got=mechanism.method)
-    found = planned_round(mechanism, summary.released, mu)
+    if mechanism.method not in ROUNDS:
+        raise Unsupported("no second round is known of this method", got=mechanism.method)
+    found = ROUNDS[mechanism.method](mechanism, summary.released, float(epsilon), delta)
     plan = RefinementPlan(summary, declared, float(epsilon), delta, found)
     _refuse_little_gain(plan)
     return plan
@@ -208,7 +218,7 @@ def refine(
     progressbar: bool = True,
     accept: bool = False,
 ) -> Summary:
-    """Refine a summary by a second round at its posterior: charge, then noise.
+    """Refine a summary by a second round, planned from the first: charge, then noise.
 
     The round is planned from what the summary released and pooled with it: one summary that holds
     both, with one likelihood. The ledger is charged for the round alone, as an entry of its own;
@@ -259,6 +269,11 @@ def refine(
     DomainError, Unsupported
         As `refinement_plan`; a seeded summary without a seed. Nothing was charged.
 
+    Warns
+    -----
+    PrivacyWarning
+        The ledger was not charged for the summary: what it says was spent lacks the first round.
+
     Notes
     -----
     The records must be those of the summary, as they were: the likelihood knows that both rounds
@@ -266,7 +281,7 @@ def refine(
 
     References
     ----------
-    Dong, Roth and Su (2022); theory T30, T31, T36.
+    Dong, Roth and Su (2022); theory T30, T31, T33-T36.
     """
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
     plan = _resolve_plan(what, epsilon, private)
@@ -278,6 +293,8 @@ def refine(
             got="a summary that is NOT PRIVATE",
             allowed="a private summary; or random_seed=, for a refined one that is not private",
         )
+    if random_seed is None:
+        _warn_of_another_ledger(plan.first, ledger if ledger is not None else Ledger.current())
     found = charge.publish(_refinement_job(plan, name, progressbar), options)
     return found.with_origin(plan.private, plan.mechanism, accept)
 
@@ -312,7 +329,7 @@ def _refinement_job(
         delta=plan.delta,
         exact_delta=Fraction(plan.delta),
         key=plan.fingerprint,
-        label="second round of a noisy summary (scores)",
+        label=f"second round of a noisy summary ({plan.mechanism.method})",
         another="another summary or budget",
         rehearse=rehearse,
         draw=drawn,
@@ -333,8 +350,8 @@ def refined_summary(
     mechanism, delta = plan.mechanism, plan.delta
     guarantee = promised_guarantee(plan.total, ledger_facts)
     cautions = [{"text": c.text, "refuse": c.refuse} for c in mechanism.warnings(released)]
-    nats = _nats_in_all(plan)
-    share = variance_removed(nats, mechanism.read.size)
+    nats = plan.round.nats_in_all
+    share = variance_removed(nats, len(plan.round.after))
     own = {
         "mechanism": dict(mechanism.facts),
         "information": nats,
@@ -349,11 +366,35 @@ def refined_summary(
     return Summary(released, guarantee, facts, private=ledger_facts is not None)
 
 
-def _nats_in_all(plan: RefinementPlan) -> float:
-    """Expected information of both rounds: from the prior to the posterior that is expected."""
-    prior = plan.round.mechanism.design.prior.covariance
-    logs = [np.linalg.slogdet(each)[1] for each in (prior, plan.round.after)]
-    return max(0.0, 0.5 * float(logs[0] - logs[1]))
+# ---- the round of each method --------------------------------------------------------------------
+def _scores_round(mechanism: Any, released: Any, epsilon: float, delta: float) -> SecondRound:
+    from pymc_private.summaries.scores.refinement import planned_round
+
+    return planned_round(mechanism, released, largest_mu(epsilon, delta))
+
+
+def _records_round(mechanism: Any, released: Any, epsilon: float, delta: float) -> SecondRound:
+    from pymc_private.summaries.records.record_refinement import planned_record_round
+
+    return planned_record_round(mechanism, released, largest_mu(epsilon, delta))
+
+
+def _sums_round(mechanism: Any, released: Any, epsilon: float, delta: float) -> SecondRound:
+    return repeated_round(mechanism, released, largest_mu(epsilon, delta))
+
+
+def _cells_round(mechanism: Any, released: Any, epsilon: float, delta: float) -> SecondRound:
+    pure = mechanism.scale is not None  # discrete Laplace noise
+    return repeated_round(mechanism, released, epsilon if pure else largest_mu(epsilon, delta))
+
+
+ROUNDS: dict[str, Callable[[Any, Any, float, float], SecondRound]] = {
+    "scores": _scores_round,
+    "records": _records_round,
+    "sums": _sums_round,
+    "cells": _cells_round,
+}
+"""What plans a round of a mechanism from what was released, at (epsilon, delta)."""
 
 
 # ---- before the charge -------------------------------------------------------------------------
@@ -389,17 +430,21 @@ def _refuse_no_summary(what: Any) -> None:
         )
 
 
-def _refuse_other_methods(summary: Summary) -> None:
-    """Refuse summaries that no round is planned for, and those that their warnings refuse."""
-    method = summary.facts["method"]
-    if method != ScoreMechanism.method:
-        raise Unsupported(
-            "a second round is offered for summaries by scores; nothing was charged",
-            got=f"a summary by {method}",
-            allowed="method='scores'",
-            do="spend the whole budget on one summary; or calibrate(..., release='summary', "
-            "method='scores') beforehand, where the model allows it",
-        )
+def _warn_of_another_ledger(first: Summary, ledger: Ledger | None) -> None:
+    """Warn where a ledger did not pay for the first round; without a ledger `publish` warns."""
+    if ledger is None or any(e.head == first.facts.get("ledger_head") for e in ledger.entries):
+        return
+    warnings.warn(
+        "this ledger was not charged for the first round of the summary: what it says was spent "
+        "lacks that round, though both are of the same records. The guarantee of the refined "
+        "summary is of both. Pass the ledger that paid for the first",
+        PrivacyWarning,
+        stacklevel=3,
+    )
+
+
+def _refuse_unusable(summary: Summary) -> None:
+    """Refuse a summary that its warnings refuse."""
     refused = [caution.text for caution in summary.warnings if caution.refuse]
     if refused:
         raise NotInformative(

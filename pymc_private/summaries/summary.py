@@ -522,12 +522,15 @@ def together_sentence(facts: Mapping[str, Any]) -> str:
 
 def rounds_sentence(facts: Mapping[str, Any]) -> str:
     """What a refined summary says of its rounds; empty for a first release."""
-    rounds = (facts["mechanism"] or {}).get("refinements", ())
+    mechanism = facts["mechanism"] or {}
+    rounds = mechanism.get("refinements", ())
     if not rounds:
         return ""
+    laplace = mechanism.get("noise") == "discrete Laplace"
+    sums = "epsilons add up" if laplace else "T30: squared mu add up"
     return (
         f"refined by {format_count(len(rounds), 'further round')}: the guarantee is that of the "
-        "first release and all rounds together (T30: squared mu add up); each was charged by itself"
+        f"first release and all rounds together ({sums}); each was charged by itself"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 
@@ -18,6 +19,7 @@ from pymc_private.summaries.scores.refinement import planned_round, round_budget
 from tests.summaries.score_models import Logistic, Normal
 from tests.summaries.scores.test_scores import MU, ReplayedNoise, mechanism, posterior, records
 
+pytestmark = pytest.mark.filterwarnings("ignore:this ledger was not charged for the first")
 N = 1500
 SLOPES = np.array([0.8, -0.5])
 
@@ -180,6 +182,23 @@ def test_intervals_hold_what_they_say_after_a_second_round(kind):
     assert np.mean(faulty) < np.mean(held) - 0.05
 
 
+# ---- the ledger that is charged ------------------------------------------------------------------
+def test_a_ledger_that_did_not_pay_for_the_first_round_is_told_of(private, first, twice):
+    other, words = ledger(3), {"epsilon": 0.8, "progressbar": False}
+    with pytest.warns(pmp.errors.PrivacyWarning, match="not charged for the first round"):
+        pmp.refine(first, ledger=other, **words)
+    with pytest.warns(pmp.errors.PrivacyWarning, match="not charged for the first round"), other:
+        pmp.refine(first, **words)
+    with warnings.catch_warnings():  # the ledger that paid, and further rounds in it
+        warnings.simplefilter("error")
+        book = ledger(4)
+        found = pmp.summarize(private, epsilon=0.5, delta=1e-6, ledger=book, progressbar=False)
+        again = pmp.refine(found, ledger=book, **words)
+        pmp.refine(again, ledger=book, **words)
+        pmp.refine(twice[1], ledger=other, random_seed=1, **words)  # charges nothing
+    assert len(book.entries) == 3
+
+
 # ---- stored, named, again ------------------------------------------------------------------------
 def test_a_refined_summary_is_stored_and_read_as_any_other(private, first, twice, tmp_path):
     book, refined = twice
@@ -254,7 +273,7 @@ BAD = {
     ),
     "a poor ledger": (lambda s, p: pmp.refine(s, epsilon=1, ledger=ledger(0.5)), "refuses this"),
     "little gain": (lambda s, p: pmp.refine(s, epsilon=0.01), "hardly tell anything more"),
-    "cells": (lambda s, p: pmp.refine(changed(s, method="cells"), epsilon=1), "summary by cells"),
+    "no number": (lambda s, p: pmp.refine(s, epsilon=np.nan), "epsilon"),
     "refused": (
         lambda s, p: pmp.refine(
             changed(s, cautions=[{"text": "far out", "refuse": True}]), epsilon=1

@@ -200,6 +200,10 @@ class CellDesigner:
         count = min(POINTS, EVALUATIONS // moves, DENSITIES // (moves * rows))
         return self.points[: max(FEWEST_POINTS, count)]
 
+    def expected_information(self, cells: CellProbabilities) -> float:
+        """`information` at as many prior draws as can be afforded."""
+        return self.information(cells, self._affordable_points([cells]))
+
     def information(self, cells: CellProbabilities, points: np.ndarray) -> float:
         """1/2 log det(I + information in prior units), averaged over prior draws (nats)."""
         totals = np.full(cells.shape[0], self.n / cells.shape[0])

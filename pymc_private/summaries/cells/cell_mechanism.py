@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,6 +41,7 @@ from pymc_private.summaries.density.numpy_likelihood import NumpyLikelihood
 from pymc_private.summaries.noise import CHUNK, NoiseScale, SimulatedNoise, largest_mu
 from pymc_private.summaries.parameters import ParameterVector
 from pymc_private.summaries.protocol import Caution, LogLikelihood, Progress, Records, Released
+from pymc_private.summaries.second_round import disagreement_cautions
 
 GAUSSIAN_THEOREM = "Gaussian mechanism on counts of disjoint cells (T30, T33)"
 LAPLACE_THEOREM = "discrete Laplace noise on counts of disjoint cells (T26, T33)"
@@ -95,6 +97,9 @@ class CellMechanism:
 
     method = "cells"
     stages = ("cells",)
+    copied = (("counts", "noise_sd"),)
+    refinements: tuple[float, ...] = ()
+    """Budgets of further copies of the counts: mu, or epsilon of discrete Laplace noise."""
 
     def __init__(
         self,
@@ -145,6 +150,31 @@ class CellMechanism:
             scale = math.nextafter(scale, math.inf)
         self.scale, self.sd = scale, discrete_laplace_sd(scale)
         self.guarantee = Guarantee.laplace_of(moved, scale, **words)
+
+    def repeated(self, budget: float) -> CellMechanism:
+        """Counts of the same cells at another budget of the same kind."""
+        made = copy(self)
+        made.mu = None if self.scale is not None else budget
+        made._set_noise(made.mu, budget if made.mu is None else None)
+        made._last_start = None
+        return made
+
+    def refined(self, budget: float) -> CellMechanism:
+        """The mechanism of a summary with one more copy of its counts at this budget."""
+        made, other = copy(self), self.repeated(budget)
+        made.guarantee = self.guarantee + other.guarantee
+        made.sd = self.sd * other.sd / math.hypot(self.sd, other.sd)
+        made.refinements = (*self.refinements, budget)
+        made._designer = copy(self._designer)
+        made._designer.variance = made.sd**2
+        made.information = made._designer.expected_information(self.probabilities)
+        made.facts = self.facts | {
+            "noise_sd": made.sd,
+            "information": made.information,
+            "refinements": list(made.refinements),
+        }
+        made._last_start = None
+        return made
 
     def _described(self, compared: Mapping[str, float], lost: float) -> dict[str, Any]:
         cut = [axis.source for axis in self.partition.axes if axis.is_cut]
@@ -233,9 +263,13 @@ class CellMechanism:
         totals = self.noisy_cells(released).totals
         ends = [self._climb(objective, draws[k], totals) for k in chosen]
         theta = max(ends, key=lambda end: float(objective(end[None])[0]))
-        precision = self._precision(theta, totals)
+        return theta, self.covariance_at(theta, released)
+
+    def covariance_at(self, theta: np.ndarray, released: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The inverse of prior precision and information, shape (p, p)."""
         root = self._designer.root
-        return theta, root @ np.linalg.solve(precision, root.T)
+        precision = self._precision(theta, self.noisy_cells(released).totals)
+        return np.asarray(root @ np.linalg.solve(precision, root.T))
 
     def _precision(self, theta: np.ndarray, totals: np.ndarray) -> np.ndarray:
         """I + information, along the root of the prior covariance."""
@@ -312,7 +346,7 @@ class CellMechanism:
     def warnings(self, released: Mapping[str, np.ndarray]) -> Sequence[Caution]:
         """Reasons to distrust the noisy counts, or what the likelihood assumes."""
         cells = self.noisy_cells(released)
-        found = self._fit_cautions(released, cells)
+        found = [*self._fit_cautions(released, cells), *disagreement_cautions(released)]
         groups, width = cells.counts.shape
         small = cells.totals < EMPTY_CELL * self.sd * math.sqrt(width)
         if groups > 1 and small.mean() > MANY_EMPTY:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -99,6 +100,8 @@ class RecordMechanism:
     """
 
     method = "records"
+    refinements: tuple[float, ...] = ()
+    """The mu of further rounds, each planned from what was released before it."""
 
     def __init__(
         self,
@@ -124,12 +127,26 @@ class RecordMechanism:
     # ---- before the data are read ----------------------------------------------------------------
     @property
     def guarantee(self) -> Guarantee:
-        """mu-GDP of all stages together, for units of up to `records_per_unit` records."""
+        """mu-GDP of all stages together, for units of up to `records_per_unit` records.
+
+        Rounds that were added later compose adaptively (T30).
+        """
+        first, *more = map(self.guarantee_at, (self.mu, *self.refinements))
+        return sum(more, first)
+
+    def guarantee_at(self, mu: float) -> Guarantee:
+        """mu-GDP."""
         return Guarantee.gdp_of(
-            self.mu,
+            mu,
             neighbors=self.scale.relation,
             theorem="T30 (noisy sums), T31 (sensitivities), T34 (pooled scores)",
         )
+
+    def refined(self, mu: float) -> RecordMechanism:
+        """The mechanism of a summary with one more round of this budget."""
+        made = copy(self)
+        made.refinements, made._stored = (*self.refinements, mu), None
+        return made
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -167,7 +184,7 @@ class RecordMechanism:
             "predicted_error": self.predicted_error,
             "neighbors": self.scale.relation,
             "records_per_unit": self.scale.records_per_unit,
-        }  # fmt: skip
+        } | ({"refinements": list(self.refinements)} if self.refinements else {})  # fmt: skip
 
     @cached_property
     def uses_moments(self) -> bool:
@@ -200,7 +217,7 @@ class RecordMechanism:
         found = []
         for choose in (at.score, at.moments) if real else (at.score,):
             parts = [
-                choose(self._noise_sd(self.scale, mu, choose == at.moments), n, loss)[1]
+                choose(self.noise_sd(self.scale, mu, choose == at.moments), n, loss)[1]
                 for mu, loss in ((self.budget[0], PILOT_LOSS), (self.budget[-1], FINAL_LOSS))
             ]
             total = ROUNDS * noise_precision(parts[0], n) + noise_precision(parts[1], n)
@@ -209,7 +226,20 @@ class RecordMechanism:
             found.append(0.5 * float(dets))
         return found[0], found[-1]
 
-    def _noise_sd(self, noise: BoundedNoise, mu: float, positive: bool) -> NoiseSd:
+    def takes_moments(self, k: int) -> bool:
+        """Whether the terms of release k are second moments."""
+        return self.uses_moments and k >= FIRST_MOMENTS
+
+    def terms_at(
+        self, at: MetricAt, k: int, mu: float, count: RecordCount, noise: BoundedNoise
+    ) -> PooledTerms:
+        """The terms that suit release k at a budget of mu."""
+        positive = self.takes_moments(k)
+        loss = FINAL_LOSS if k >= ROUNDS else PILOT_LOSS
+        choose = at.moments if positive else at.score
+        return choose(self.noise_sd(noise, mu, positive), count.value, loss)[0]
+
+    def noise_sd(self, noise: BoundedNoise, mu: float, positive: bool) -> NoiseSd:
         """Noise of a sum as a function of its bound."""
         size = (self._outcomes + 1) * (self._outcomes + 2) // 2
         k = size if positive else self.parameters.size
@@ -234,7 +264,7 @@ class RecordMechanism:
             ``thetas``, ``metrics``, ``bounds``, ``sds`` and ``sum:k`` of all rounds; ``count``; the
             constants of the likelihood; ``quality``.
         """
-        return _Rounds(self, records, noise, progress).run()
+        return ReleaseRounds(self, records, noise, progress).run()
 
     # ---- after the release -----------------------------------------------------------------------
     def stored(self, released: Mapping[str, np.ndarray]) -> PooledRecordLikelihood:
@@ -273,8 +303,16 @@ class RecordMechanism:
         return [*found, *small_scales(scales_near_zero(self.parameters, draws), "posterior")]
 
 
-class _Rounds:
-    """One run through the stages."""
+class ReleaseRounds:
+    """One run through the stages.
+
+    Parameters
+    ----------
+    mechanism : RecordMechanism
+    records : mapping of str to array
+    noise : SummaryNoise
+    progress : callable, optional
+    """
 
     def __init__(
         self,
@@ -298,7 +336,8 @@ class _Rounds:
             kinds = chunk.pop("")
             yield chunk, kinds, count
 
-    def _done(self) -> None:
+    def done(self) -> None:
+        """Tell that a stage is finished."""
         self.finished += 1
         if self.progress is not None:
             self.progress(self.finished)
@@ -313,7 +352,8 @@ class _Rounds:
         for k, mu in enumerate(mechanism.budget):
             at = MetricAt.of(self.model, theta, SEEDS_APART * k)
             places.append(at)
-            releases.append(self._noisy_sum(at, k, mu, count))
+            terms = mechanism.terms_at(at, k, mu, count, self.noise)
+            releases.append(self.noisy_sum(terms, mu))
             if k < ROUNDS:
                 mode, covariance = pooled_mode(
                     self.model, mode, releases, count, SEEDS_APART * k + 1
@@ -323,7 +363,7 @@ class _Rounds:
         likelihood, quality = pooled_record_likelihood(
             self.model, releases, last.theta, last.root, count, SEEDS_APART * (ROUNDS + 1)
         )
-        self._done()
+        self.done()
         found = {f"sum:{k}": r.value for k, r in enumerate(releases)} | likelihood.arrays()
         numbers = (quality.distance, quality.effective, quality.misfit, quality.freedom)
         return found | {
@@ -341,19 +381,15 @@ class _Rounds:
             return RecordCount(float(self.n))
         ones = (np.ones((count, 1)) for _, _, count in self._chunks())
         noisy = float(self.noise.total(ones, 1.0, True, mu)[0])
-        self._done()
+        self.done()
         return RecordCount(max(noisy, 1.0), self.noise.sd(1.0, True, mu, 1))
 
-    def _noisy_sum(self, at: MetricAt, k: int, mu: float, count: RecordCount) -> NoisySum:
-        """The noisy sum of the terms that suit a round."""
-        positive = self.mechanism.uses_moments and k >= FIRST_MOMENTS
-        sd = self.mechanism._noise_sd(self.noise, mu, positive)
-        loss = FINAL_LOSS if k == ROUNDS else PILOT_LOSS
-        terms: PooledTerms
-        terms, _ = (at.moments if positive else at.score)(sd, count.value, loss)
+    def noisy_sum(self, terms: PooledTerms, mu: float) -> NoisySum:
+        """The noisy sum of the terms of all records."""
+        sd = self.mechanism.noise_sd(self.noise, mu, terms.positive)
         rows = (terms.terms(records, kinds)[:m] for records, kinds, m in self._chunks())
-        value = self.noise.total(rows, terms.bound, positive, mu)
-        self._done()
+        value = self.noise.total(rows, terms.bound, terms.positive, mu)
+        self.done()
         return NoisySum(terms, value, sd(terms.bound))
 
 

@@ -14,9 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from pymc_private.privacy import Guarantee
 from pymc_private.summaries.noise import split_mu
 from pymc_private.summaries.protocol import Progress, Records, Released, SummaryNoise
 from pymc_private.summaries.scores.clipped_scores import ClippedScore, score_rows
@@ -30,6 +33,7 @@ from pymc_private.summaries.scores.score_mechanism import (
 )
 from pymc_private.summaries.scores.score_release import ScoreDesign, release_round
 from pymc_private.summaries.scores.symmetric import symmetric_part
+from pymc_private.summaries.second_round import SecondRound
 
 CURVATURE_SHARE = 0.15
 """Share of mu^2 of a round for its curvature, which is pooled with that of the first release."""
@@ -40,13 +44,11 @@ OF_CURVATURES = ("weight_bound", "curvature", "curvature_sd")
 
 
 @dataclass(frozen=True, eq=False)
-class RefinementRound:
-    """One more score, fixed before the records are read again.
+class RefinementRound(SecondRound):
+    """One more score, fixed before the records are read again (see `SecondRound`).
 
     Attributes
     ----------
-    mechanism : ScoreMechanism
-        Of the summary that is refined.
     design : ScoreDesign
         The same with the budget of the round.
     score : ClippedScore
@@ -55,29 +57,33 @@ class RefinementRound:
     count : float
         Number of records, noisy where it is protected.
     mu : float
-    before, after : array, shape (p, p)
-        Posterior covariance now and, as expected, after the round: normal approximations.
     """
 
-    mechanism: ScoreMechanism
     design: ScoreDesign
     score: ClippedScore
     reference: CovariateReference
     count: float
     mu: float
-    before: np.ndarray
-    after: np.ndarray
 
     @property
-    def shrinkage(self) -> np.ndarray:
-        """Expected ratios of posterior standard deviations, after to before, shape (p,)."""
-        return np.sqrt(np.diag(self.after) / np.diag(self.before))
+    def coordinates(self) -> Any:
+        """What records read of the parameters."""
+        return self.mechanism.read
 
     @property
-    def nats(self) -> float:
-        """Expected information gain of the round."""
-        logs = [np.linalg.slogdet(each)[1] for each in (self.before, self.after)]
-        return 0.5 * float(logs[0] - logs[1])
+    def guarantee(self) -> Guarantee:
+        """What the round alone reveals at most."""
+        return Guarantee.gdp_of(
+            self.mu,
+            neighbors=self.design.scale.relation,
+            theorem="T30 (noisy sums), T31 (sensitivities), T36 (clipped scores)",
+        )
+
+    @cached_property
+    def refined(self) -> ScoreMechanism:
+        """That of the refined summary."""
+        found: ScoreMechanism = self.mechanism.refined(self.mu)
+        return found
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -142,7 +148,7 @@ def planned_round(
     )
     later = mechanism.refined(mu).pooled(dict(released) | expected).precision
     after = symmetric_part(np.linalg.inv(later + prior))
-    return RefinementRound(mechanism, design, score, reference, count, mu, before, after)
+    return RefinementRound(mechanism, before, after, design, score, reference, count, mu)
 
 
 def _expected_round(

@@ -7,7 +7,10 @@ limit theorem and from the moments of a record clipped to the declared domain.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +35,7 @@ from pymc_private.summaries.protocol import (
     Released,
     SummaryNoise,
 )
+from pymc_private.summaries.second_round import disagreement_cautions
 from pymc_private.summaries.sums.sum_statistics import (
     NumberSums,
     SumStatistic,
@@ -88,23 +92,57 @@ class SumMechanism:
     """
 
     method = "sums"
+    copied = (("sums", "sums_sd"), ("count", "count_sd"), ("counts", "counts_sd"))
+    refinements: tuple[float, ...] = ()
+    """The mu of further copies of the sums."""
 
     def __init__(self, private: PrivateModel, mu: float, *, n: int | None = None) -> None:
         check_positive(mu=mu)
         _refuse_other_likelihoods(private)
         self.private, self.mu = private, mu
-        self.statistic: SumStatistic = sum_statistic(private, mu)
+        self.statistic: Any = sum_statistic(private, mu)
         self.parameters = ParameterVector(private)
         self.n = private.n if private.neighbors == SUBSTITUTE else n or ASSUMED_N
         self._root = np.linalg.cholesky(self.parameters.covariance)
         self.information = self._choose_bounds()
-        self.guarantee = Guarantee.gdp_of(
-            mu, neighbors=private.neighbors, theorem=THEOREM, assumptions=private.claims
-        )
         self.stages = self.statistic.stages
-        self.facts: dict[str, Any] = {
-            "method": self.method, **self.statistic.facts, "information": self.information,
-        }  # fmt: skip
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """mu-GDP of the sums; further copies of them add (T30)."""
+        first, *more = (
+            Guarantee.gdp_of(
+                mu,
+                neighbors=self.private.neighbors,
+                theorem=THEOREM,
+                assumptions=self.private.claims,
+            )
+            for mu in (self.mu, *self.refinements)
+        )
+        return sum(more, first)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Public facts in plain JSON types."""
+        found = {"method": self.method, **self.statistic.facts, "information": self.information}
+        return found | ({"refinements": list(self.refinements)} if self.refinements else {})
+
+    def repeated(self, budget: float) -> SumMechanism:
+        """The same sums, within the same bounds, at another mu."""
+        return self._at(budget, budget, ())
+
+    def refined(self, budget: float) -> SumMechanism:
+        """The mechanism of a summary with one more copy of its sums, at this mu."""
+        more = (*self.refinements, budget)
+        return self._at(self.mu, math.hypot(self.mu, *more), more)
+
+    def _at(self, mu: float, noise: float, refinements: tuple[float, ...]) -> SumMechanism:
+        """A copy with noise of another mu."""
+        made = copy(self)
+        made.mu, made.refinements = mu, refinements
+        made.statistic = replace(self.statistic, mu=noise)
+        made.information = made._expected_information(made.statistic)
+        return made
 
     def _choose_bounds(self) -> float:
         """Clip to the widest bounds that lose little of the information expected, and tell it.
@@ -223,6 +261,12 @@ class SumMechanism:
         precision = np.eye(len(theta)) + self._fisher(statistic, theta[None], count)[0]
         return np.asarray(self._root @ np.linalg.inv(np.linalg.cholesky(precision)).T)
 
+    def covariance_at(self, theta: np.ndarray, released: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The inverse of prior precision and information, shape (p, p)."""
+        statistic = self.statistic.as_released(released)
+        root = self._posterior_root(statistic, theta, statistic.count(released))
+        return root @ root.T
+
     def _climb(
         self,
         objective: Callable[[np.ndarray], np.ndarray],
@@ -280,7 +324,7 @@ class SumMechanism:
             found.append(Caution(text, refuse=value > CHI2_REFUSED))
         if np.any(sd < FEW_EVENTS * statistic.widths):
             found.append(Caution(ROUGH_LIMIT))
-        return [*found, *_count_cautions(released)]
+        return [*found, *_count_cautions(released), *disagreement_cautions(released)]
 
 
 def slopes_along(function: LogLikelihood, theta: np.ndarray, root: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.criticism.check_plan import CheckPlan
-from pymc_private.criticism.check_result import Check, DepartureTest
+from pymc_private.criticism.check_result import Check
 from pymc_private.criticism.planned_test import MOST_NOISE, Chunks
 from pymc_private.errors import DomainError, Incompatible, NotInformative, Unsupported
 from pymc_private.ledger import Ledger
@@ -164,7 +164,7 @@ def build_check(
     tests, cells = [], None
     for part, released in zip(plan.parts, sums, strict=True):
         tests += [
-            DepartureTest(statistic=number, level=plan.level, **forecast.facts)
+            forecast.tested(number, plan.level)
             for forecast, number in zip(part.forecasts, part.numbers(released), strict=True)
         ]
         cells = part.cells(released) or cells
@@ -215,7 +215,8 @@ def _refuse_drowned(plan: CheckPlan) -> None:
             "noise would drown this check; nothing was charged",
             got="; ".join(
                 f"{test.name}: noise of {test.noise_sd / np.sqrt(test.null.whole):.2g} standard "
-                "deviations of the statistic"
+                f"deviations of the statistic, so that {test.smallest(plan.level):.2g} is the "
+                "smallest departure that would be seen"
                 for test in drowned
             ),
             allowed=f"at most {MOST_NOISE:g}",

@@ -13,12 +13,18 @@ import pandas as pd
 
 from pymc_private.criticism.alternative_model import alternative_direction, is_model
 from pymc_private.criticism.covariate_columns import CovariateColumns
-from pymc_private.criticism.directions import Direction, OutcomesAtRows, named_direction
+from pymc_private.criticism.directions import (
+    Direction,
+    NamedDirection,
+    OutcomesAtRows,
+    named_direction,
+)
 from pymc_private.criticism.fitted_summary import (
     FittedSummary,
     fitted_summary,
     refuse_other_summaries,
 )
+from pymc_private.criticism.group_slopes import PlannedGroups, planned_groups
 from pymc_private.criticism.planned_cells import CELLS, PlannedCells, planned_cells
 from pymc_private.criticism.planned_test import (
     LEVEL,
@@ -43,8 +49,8 @@ ELSEWHERE = {
     "model": "plan.summary_released.model()",
 }
 """What to write in place of attributes that a plan has not."""
-CheckPart = PlannedTest | PlannedCells
-"""What is released at once: a noisy sum, or noisy counts."""
+CheckPart = PlannedTest | PlannedCells | PlannedGroups
+"""What is released at once: a noisy sum, noisy counts, or noisy sums of groups."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +65,7 @@ class CheckPlan(PointsElsewhere):
         Holds the data; they must be the records of the summary.
     epsilon, delta : float
         The budget of the check alone.
-    parts : tuple of PlannedTest or PlannedCells
+    parts : tuple of PlannedTest, PlannedCells or PlannedGroups
         What is released, each with its share of the budget.
     """
 
@@ -179,9 +185,10 @@ def check_plan(
         By scores.
     what : str, PrivateModel, pymc.Model, or a list of them
         A named departure: ``"link"``, ``"dispersion"``, ``"tails"``, ``"skewness"``,
-        ``"quadratic(x)"``, ``"interaction(x, z)"``, ``"heteroscedasticity(x)"``; an alternative
-        model that contains the fitted one at a value of one parameter more; or ``"cells"``, counts
-        by linear predictor and probability integral transform, where nothing is named.
+        ``"quadratic(x)"``, ``"interaction(x, z)"``, ``"heteroscedasticity(x)"``; of a hierarchy
+        ``"slopes(x, g)"``, a slope that varies among groups; an alternative model that contains the
+        fitted one at a value of one parameter more; or ``"cells"``, counts by linear predictor and
+        probability integral transform, where nothing is named.
     epsilon, delta : float
         Budget of the check (epsilon in nats), divided equally among departures.
     private : PrivateModel, optional
@@ -234,7 +241,10 @@ def _part(
         model = mechanism.model
         continuous = model.support.kind == "continuous"
         return planned_cells(fit, model.density, continuous, scale, mu)
-    return planned_test(fit, _direction(request, private, mechanism, fit, at), scale, mu)
+    direction = _direction(request, private, mechanism, fit, at)
+    if isinstance(direction, NamedDirection) and direction.groups is not None:
+        return planned_groups(fit, direction, direction.columns[1], direction.groups, scale, mu)
+    return planned_test(fit, direction, scale, mu)
 
 
 def _direction(

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
+from pymc_private.criticism.variance_law import VarianceLaw
 from pymc_private.errors import DomainError, Incompatible, PointsElsewhere
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import format_count, format_number
@@ -27,6 +29,7 @@ from pymc_private.release.display import format_estimate
 
 FORMAT = 1
 KIND = "pymc_private check"
+LEAST_P = 1e-300
 MASS = 0.9
 """Mass of the interval of a departure."""
 RELEASE_FACTS = (
@@ -120,6 +123,64 @@ class DepartureTest:
     def smallest(self) -> float:
         """The smallest departure that the check sees with probability .8."""
         return float(ndtri(1.0 - self.level / 2.0) + ndtri(0.8)) * self.estimate_sd
+
+
+@dataclass(frozen=True)
+class VarianceTest(DepartureTest):
+    """A departure whose size is the standard deviation of effects among groups.
+
+    The statistic is a sum of squares, large only where effects vary: the test is one-sided. z is
+    that of a two-sided normal test with the same p.
+
+    Attributes
+    ----------
+    weights : tuple of float
+        Of the squares: see `VarianceLaw`.
+    """
+
+    weights: tuple[float, ...]
+
+    @cached_property
+    def law(self) -> VarianceLaw:
+        """The distribution of the statistic at any size."""
+        return VarianceLaw(tuple(self.weights))
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of the statistic under the fitted model."""
+        return self.null_sd
+
+    @property
+    def z(self) -> float:
+        """The normal deviate of `p`, 0 or more."""
+        return -float(ndtri(max(self.p, LEAST_P) / 2.0))
+
+    @property
+    def p(self) -> float:
+        """One-sided p-value, of this departure alone."""
+        return self.law.tail(self.statistic)
+
+    @property
+    def estimate(self) -> float:
+        """Median-unbiased size of the departure; 0 where the statistic is below its median."""
+        return float(np.sqrt(self.law.gamma(self.statistic, 0.5)))
+
+    @property
+    def estimate_sd(self) -> float:
+        """Half the length of the central interval of 68%."""
+        low, high = self.interval(0.6827)
+        return 0.5 * (high - low)
+
+    def interval(self, mass: float = MASS) -> tuple[float, float]:
+        """Sizes at which the statistic is in no tail."""
+        tails = (1.0 - mass) / 2.0, (1.0 + mass) / 2.0
+        low, high = (float(np.sqrt(self.law.gamma(self.statistic, share))) for share in tails)
+        return low, high
+
+    @property
+    def smallest(self) -> float:
+        """The smallest departure that the check sees with probability .8."""
+        return float(np.sqrt(self.law.gamma(self.law.critical(self.level), 0.8)))
 
 
 class Check(PointsElsewhere):
@@ -311,7 +372,7 @@ class Check(PointsElsewhere):
             same_format = found.pop("kind") == KIND and found.pop("format") == FORMAT
             expected = found.pop("fingerprint")
             check = cls(
-                [DepartureTest(**test) for test in found["tests"]],
+                [_stored_test(test) for test in found["tests"]],
                 Guarantee.from_dict(found["guarantee"]),
                 found["facts"],
                 found["private"],
@@ -328,7 +389,9 @@ class Check(PointsElsewhere):
             "kind": KIND,
             "format": FORMAT,
             "tests": [
-                {"name": t.name, "unit": t.unit} | {k: getattr(t, k) for k in TEST_NUMBERS}
+                {"name": t.name, "unit": t.unit}
+                | {k: getattr(t, k) for k in TEST_NUMBERS}
+                | ({"weights": list(t.weights)} if isinstance(t, VarianceTest) else {})
                 for t in self._tests
             ],
             "guarantee": self._guarantee.to_dict(),
@@ -365,6 +428,13 @@ class Check(PointsElsewhere):
     def _repr_html_(self) -> str:
         rows = [*_rows(self), ("table", _table(self))]
         return display.html_card(_title(self), rows, alarm=not self._private)
+
+
+def _stored_test(test: Mapping[str, Any]) -> DepartureTest:
+    """A test as it was stored."""
+    if "weights" not in test:
+        return DepartureTest(**test)
+    return VarianceTest(**{**test, "weights": tuple(test["weights"])})
 
 
 def _checked_cells(cells: Mapping[str, Any]) -> dict[str, Any]:

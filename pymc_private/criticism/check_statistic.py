@@ -91,13 +91,13 @@ class CheckStatistic:
 def projected_values(
     direction: Direction, theta: np.ndarray, tilt: np.ndarray, scored: ScoredRows, y: np.ndarray
 ) -> np.ndarray:
-    """u = v - b' s at outcomes of shape (N, Q)."""
+    """u = v - b' s at outcomes of shape (N, Q), with b (p,), or (N, p) for each row."""
     with np.errstate(all="ignore"):
         found = direction.values(theta, scored.predictors, scored.rows, y)
         scores = scored.model.scores(scored.predictors, scored.rows, y)
         for k in range(scored.predictors.shape[1]):
             along = np.zeros(len(scored.predictors))
-            for j, weight in enumerate(tilt):
+            for j, weight in enumerate(tilt.T):
                 along = along + scored.jacobian[:, k, j] * weight
             found = found - scores[:, :, k] * along[:, None]
     return found

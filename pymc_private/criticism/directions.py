@@ -13,6 +13,7 @@ covariates, h = d log p / d eta and h' = d h / d eta:
 | ``tails`` | (z^4 - 6 z^2 + 3)/4 | 1/nu of a Student t of the same variance |
 | ``skewness`` | (z^3 - 3 z)/6 | skewness of the residual |
 | ``heteroscedasticity(x)`` | (z^2 - 1) x | change of the log sd with x |
+| ``slopes(x, g)`` | h x, in each group | sd of coefficients of x among groups (`group_slopes`) |
 
 z = h / sqrt(-h') is the standardized residual where the outcome, or a function of it, is normal;
 other families have no ``tails`` and no ``skewness``, and ``heteroscedasticity(x)`` lets their one
@@ -58,6 +59,9 @@ class Direction(Protocol):
 
 class PredictorDensity(Protocol):
     """What named departures read of a density (`record_density.RecordDensity`)."""
+
+    labels: Mapping[str, int]
+    """Rows that are positions in arrays of parameters, with the arrays' lengths."""
 
     @property
     def reads_rows(self) -> tuple[bool, ...]:
@@ -136,7 +140,8 @@ class Departure:
         What gamma is; ``{}`` stand for the covariates.
     score : callable
     needs : str
-        "" or "residual": a normal outcome; "dispersion": an outcome of more than two values.
+        "" or "residual": a normal outcome; "dispersion": an outcome of more than two values;
+        "groups": that the second covariate is a label of groups.
     """
 
     columns: int
@@ -171,19 +176,27 @@ DEPARTURES = {
     "heteroscedasticity": Departure(
         1, "change of the log sd per unit of {0}", lambda at, x: (at.residual**2 - 1.0) * x[0]
     ),
+    "slopes": Departure(
+        2, "standard deviation of the coefficient of {0} among groups of {1}",
+        lambda at, x: at.slope * x[0], "groups",
+    ),
 }  # fmt: skip
 """All named departures."""
 
 
 @dataclass(frozen=True, eq=False)
 class NamedDirection:
-    """The score of a named departure (see `Direction`)."""
+    """The score of a named departure (see `Direction`).
+
+    `groups`: of how many groups the last column is the label, where effects of these are meant.
+    """
 
     name: str
     unit: str
     density: PredictorDensity
     columns: tuple[CovariateColumn, ...]
     score: Score
+    groups: int | None = None
 
     def values(
         self, theta: np.ndarray, predictors: np.ndarray, rows: Rows, y: np.ndarray
@@ -241,8 +254,9 @@ def named_direction(
             got="'dispersion' of a Bernoulli outcome",
             do="'link', 'quadratic(x)' or 'interaction(x, z)'",
         )
+    groups = _groups_of(density, found[1]) if departure.needs == "groups" else None
     label = f"{kind}({', '.join(names)})" if names else kind
-    return NamedDirection(label, unit, density, found, score)
+    return NamedDirection(label, unit, density, found, score, groups)
 
 
 def parsed(request: str) -> tuple[str, list[str]]:
@@ -269,7 +283,8 @@ def parsed(request: str) -> tuple[str, list[str]]:
 
 def usage(kind: str) -> str:
     """How a departure is written."""
-    names = ("x", "z")[: DEPARTURES[kind].columns]
+    two = ("x", "g") if DEPARTURES[kind].needs == "groups" else ("x", "z")
+    names = two[: DEPARTURES[kind].columns]
     return f"{kind}({', '.join(names)})" if names else kind
 
 
@@ -292,6 +307,20 @@ def location_of(density: PredictorDensity) -> int:
         allowed="a model in which one does",
         do=ANOTHER_WAY,
     )
+
+
+def _groups_of(density: PredictorDensity, label: CovariateColumn) -> int:
+    """The number of groups that a label tells apart."""
+    found = density.labels.get(label.rows) if not label.index else None
+    if found is None:
+        raise Unsupported(
+            "'slopes' vary among the groups of a label; nothing was charged",
+            got=f"'{label.name}', which is no position in an array of parameters",
+            allowed=", ".join(density.labels)
+            or "a model in which records read an effect of their group",
+            do="'interaction(x, z)' for a slope that changes with a covariate",
+        )
+    return int(found)
 
 
 def _scale_of(density: PredictorDensity) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from pymc_private.criticism.check_result import DepartureTest
 from pymc_private.criticism.check_statistic import (
     CheckStatistic,
     check_statistic,
@@ -82,6 +83,10 @@ class Forecast:
         """The probability that a two-sided test sees a departure of this size."""
         shift, critical = self.sensitivity * departure / self.sd, ndtri(1.0 - level / 2.0)
         return float(ndtr(shift - critical) + ndtr(-shift - critical))
+
+    def tested(self, number: float, level: float) -> DepartureTest:
+        """What a released number says."""
+        return DepartureTest(statistic=number, level=level, **self.facts)
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from pymc_private.models.verdict import relative_width, variance_removed
 from pymc_private.posterior.calibrate import calibrate
 from pymc_private.posterior.plan import Plan
 from pymc_private.posterior.sample import sample
+from pymc_private.privacy import cards
 from pymc_private.release import display
 from pymc_private.release.answers import answer
 from pymc_private.release.release import Release
@@ -143,7 +144,7 @@ def both_posteriors(release: Release, idata: Any) -> str:
     columns = [table[name].to_numpy() for table in tables for name in ("mean", "sd")]
     titles = ("", DRAWS_NAME, "sd", SUMMARY_NAME, "sd")
     rows = display.element_rows(list(tables[0].index), *columns, digits=3)
-    return display.text_table(titles, rows)
+    return cards.text_table(titles, rows)
 
 
 def worth(draws: Plan, summary: SummaryPlan) -> str:

@@ -21,7 +21,7 @@ from pymc_private.certificates.terms import ASSUMPTIONS, EXACT_TERMS, SamplingTe
 from pymc_private.certificates.worst_case import WorstCaseValue, plot_worst_case
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.privacy import Guarantee
+from pymc_private.privacy import Guarantee, cards
 from pymc_private.privacy.neighbors import describe_change
 from pymc_private.privacy.rounding import float_up, format_number
 
@@ -220,7 +220,7 @@ class Certificate:
                 "no range is proved"
             ]
         proved, found = format_number(self.range, 6), format_number(self.searched, 6, up=False)
-        reached = "within" if self.tolerance_reached else "not within"
+        reached = "within" if self.tolerance_reached else "not shown to be within"
         return [
             f"  {describe_change(self.neighbors)} the log-likelihood by a range of at most "
             f"R = {proved} nats (power {format_number(self.power, 6)})",
@@ -250,7 +250,7 @@ class Certificate:
         return [f"{found}one exact draw is {mu}-GDP ({self.neighbors}); T7"]
 
     def _repr_html_(self) -> str:
-        return f"<pre>{repr(self).replace('&', '&amp;').replace('<', '&lt;')}</pre>"
+        return cards.html_text(repr(self))
 
 
 def untempered_fingerprint(private: PrivateModel) -> str:

@@ -196,9 +196,11 @@ def clip_claims(private: PrivateModel) -> tuple[str, ...]:
     if private.graph.clip is None:
         return ()
     factors = ", ".join(private.graph.factors)
-    whole = "a part of" if private.graph.windows else "the sum of its factors"
+    whole = (
+        f"a part of {factors}" if private.graph.windows else f"the sum of its factors ({factors})"
+    )
     return (
-        f"{describe_clip(private.graph)}: {whole} {factors}, constants (binomial "
+        f"{describe_clip(private.graph)}: {whole}, constants (binomial "
         "coefficients, the unit of continuous data) included; chosen without looking at the data",
         "the prior is proper on the region, as the posterior of a clipped score needs",
     )

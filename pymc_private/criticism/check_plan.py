@@ -37,9 +37,10 @@ from pymc_private.errors import DomainError, PointsElsewhere
 from pymc_private.models.compat import pickle_state, unpickle
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.cards import html_card
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release.allowed import dump_json
-from pymc_private.release.display import format_estimate, html_card
+from pymc_private.release.display import format_estimate
 from pymc_private.summaries.noise import NoiseScale, largest_mu, split_mu
 from pymc_private.summaries.protocol import Mechanism
 from pymc_private.summaries.summary import Summary

@@ -21,6 +21,7 @@ from scipy.special import ndtr, ndtri
 
 from pymc_private.criticism.variance_law import VarianceLaw
 from pymc_private.errors import DomainError, Incompatible, PointsElsewhere
+from pymc_private.privacy import cards
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release import citations, display, storage
@@ -423,11 +424,11 @@ class Check(PointsElsewhere):
         return Check, (self._tests, self._guarantee, self._facts, self._private, self._cells)
 
     def __repr__(self) -> str:
-        return f"{display.text_card(_title(self), _rows(self))}\n{_table(self)}"
+        return f"{cards.text_card(_title(self), _rows(self))}\n{_table(self)}"
 
     def _repr_html_(self) -> str:
         rows = [*_rows(self), ("table", _table(self))]
-        return display.html_card(_title(self), rows, alarm=not self._private)
+        return cards.html_card(_title(self), rows, alarm=not self._private)
 
 
 def _stored_test(test: Mapping[str, Any]) -> DepartureTest:
@@ -473,7 +474,7 @@ def _title(check: Check) -> str:
     return f"Check{name}:{mark} {format_count(len(check.tests), 'departure')}"
 
 
-def _rows(check: Check) -> list[display.Row]:
+def _rows(check: Check) -> list[cards.Row]:
     facts, delta = check.facts, as_float(check.facts["delta"])
     units = "\n".join(f"{test.name}: {test.unit}" for test in check.tests)
     rows = [("found", "\n".join(check.sentences)), ("sizes", units)]
@@ -483,7 +484,7 @@ def _rows(check: Check) -> list[display.Row]:
         rows += [
             ("guarantee", f"epsilon = {cost} nats at delta = {format_number(delta)}; "
                           f"{total} with the summary"),
-            ("assumes", "\n".join(check.guarantee.assumptions) or "nothing beyond the theorem"),
+            ("assumes", "\n".join(check.guarantee.assumptions) or display.ONLY_ASSUMED),
             ("theorem", check.guarantee.theorem),
         ]  # fmt: skip
     else:
@@ -495,7 +496,7 @@ def _table(check: Check) -> str:
     frame = check.to_frame().drop(columns="unit")
     rows = [[str(name), *(format_estimate(float(v), 3) for v in row)]
             for name, row in zip(frame.index, frame.to_numpy(), strict=True)]  # fmt: skip
-    return display.text_table(("", *frame.columns), rows)
+    return cards.text_table(("", *frame.columns), rows)
 
 
 def _damaged() -> Incompatible:

@@ -24,9 +24,10 @@ from pymc_private.criticism.plots import plot_power_scaling
 from pymc_private.errors import DomainError, NotInformative
 from pymc_private.models.compat import element_labels, flat_draws, smoothed_weights
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.cards import html_card, text_table
 from pymc_private.privacy.rounding import format_count
 from pymc_private.release.chain_draws import ChainDraws
-from pymc_private.release.display import format_estimate, html_card, text_table
+from pymc_private.release.display import format_estimate
 from pymc_private.summaries.density.batched import VectorizedFunction
 from pymc_private.summaries.summary import Summary
 

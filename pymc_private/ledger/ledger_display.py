@@ -22,6 +22,7 @@ from pymc_private.ledger.filter import (
     smallest_spent,
 )
 from pymc_private.ledger.sqlite import LedgerState
+from pymc_private.privacy import cards
 from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.neighbors import describe_neighbors
 from pymc_private.privacy.rounding import format_number
@@ -45,7 +46,6 @@ METHOD_TITLES = {
     "zcdp": "zCDP: rhos add",
     "approximate": "approximate: epsilons and deltas add",
 }
-CELL_STYLE = "padding:.1rem 1rem .1rem 0;text-align:left;vertical-align:top"
 
 
 def ledger_text(place: str, state: LedgerState, notes: str) -> str:
@@ -65,41 +65,22 @@ def ledger_text(place: str, state: LedgerState, notes: str) -> str:
 
 def ledger_html(place: str, state: LedgerState, notes: str) -> str:
     """Ledger as HTML that takes its colors from the page."""
-    facts = "".join(
-        f'<tr><th scope="row" style="{CELL_STYLE};font-weight:500;opacity:.65">'
-        f'{html.escape(name)}</th><td style="{CELL_STYLE}">{html.escape(value)}</td></tr>'
-        for name, value in _summary_rows(state, notes)
-    )
-    text = f"{_percent(spent_share(state))} of epsilon spent"
-    return (
-        '<div style="border-left:3px solid #3b6ea8;padding:.3rem 0 .3rem .9rem">'
-        f'<div style="font-weight:600">{html.escape(_title(place, state.entries))}</div>'
+    share = _percent(spent_share(state))
+    text = f"{share} of epsilon spent"
+    bar = (
         f'<div role="img" aria-label="{text}" title="{text}" style="height:.55rem;max-width:24rem;'
-        'margin:.3rem 0;border:1px solid #3b6ea8"><div style="height:100%;background:#3b6ea8;'
-        f'width:{_percent(spent_share(state))}"></div></div>'
-        f'<table style="border-collapse:collapse;margin:.2rem 0 0">{facts}</table>'
-        f"{_charges_html(state.entries)}</div>"
+        f'margin:.3rem 0;border:1px solid {cards.ACCENT}"><div style="height:100%;'
+        f'background:{cards.ACCENT};width:{share}"></div></div>'
     )
+    title, rows = _title(place, state.entries), _summary_rows(state, notes)
+    return cards.html_card(title, rows, above=bar, below=_charges_html(state.entries))
 
 
 def _charges_html(entries: Sequence[Entry]) -> str:
     if not entries:
         return ""
     head, *body = _charge_table(entries[-SHOWN_CHARGES:])
-    heads = "".join(
-        f'<th scope="col" style="{CELL_STYLE};font-weight:500;opacity:.65">{title}</th>'
-        for title in head
-    )
-    lines = "".join(
-        "<tr>"
-        + "".join(f'<td style="{CELL_STYLE}">{html.escape(cell)}</td>' for cell in row)
-        + "</tr>"
-        for row in body
-    )
-    return (
-        '<table style="border-collapse:collapse;margin:.5rem 0 0">'
-        f"<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>{_hidden_text(entries)}"
-    )
+    return cards.html_table(head, body, left=True) + _hidden_text(entries)
 
 
 def unreadable_text(place: str, error: PymcPrivateError) -> str:

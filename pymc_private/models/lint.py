@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from fractions import Fraction
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from pymc_private.models.lint_facts import (
     model_factors,
 )
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy import cards
 
 CURATOR_ONLY = "for the curator: not to be published"
 NOTHING_FOUND = "nothing found, which proves nothing: only you know where the constants came from"
@@ -106,15 +106,9 @@ class LintReport(Sequence[Finding]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        title = f"<p><b>LintReport</b>: {escape(self._title())}</p>"
-        if not self:
-            return title
-        heads = "".join(f"<th>{field.name}</th>" for field in fields(Finding))
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in astuple(f)) + "</tr>"
-            for f in self.findings
-        )
-        return f"{title}<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        names = [field.name for field in fields(Finding)]
+        table = cards.html_table(names, map(astuple, self.findings), left=True) if self else ""
+        return cards.html_card(f"LintReport: {self._title()}", [], alarm=True, below=table)
 
 
 @suggest_arguments

@@ -42,6 +42,7 @@ from pymc_private.models.restricted_model import (
     model_with_likelihood_potential,
     restricted_model,
 )
+from pymc_private.privacy import cards
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import float_down
 
@@ -239,7 +240,7 @@ class PrivateModel:
         return describe_private_model(self)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape_html(repr(self))}</pre>"
+        return cards.html_text(repr(self))
 
     def __reduce__(self) -> tuple:
         # PyMC models hold local functions, which only cloudpickle can carry.

@@ -24,6 +24,7 @@ from pymc_private.mollifiers.mollified_distributions import (
 )
 from pymc_private.mollifiers.references import FiniteReference, QuantileReference, Reference
 from pymc_private.mollifiers.window import Window, clip_guarantee
+from pymc_private.privacy import cards
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import ANY
 from pymc_private.privacy.rounding import format_count, format_number
@@ -299,9 +300,7 @@ class Mollified:
         return rebuild(payload)
 
     def _repr_html_(self) -> str:
-        import html
-
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        return cards.html_text(repr(self))
 
 
 def named_draws(values: np.ndarray, shapes: Mapping[str, tuple[int, ...]]) -> xr.Dataset:

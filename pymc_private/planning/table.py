@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pymc_private.privacy import cards
 from pymc_private.privacy.rounding import format_number
 
 if TYPE_CHECKING:
@@ -59,13 +59,7 @@ class BoundsTable:
         return "\n".join([self.title, *(line.rstrip() for line in lines)])
 
     def _repr_html_(self) -> str:
-        cell = "padding:.1rem .8rem;text-align:right"
-        head = "".join(f'<th style="{cell}">{html.escape(name)}</th>' for name in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f'<td style="{cell}">{html.escape(c)}</td>' for c in row) + "</tr>"
-            for row in self._text()
-        )
-        return f"<div><b>{html.escape(self.title)}</b><table><tr>{head}</tr>{body}</table></div>"
+        return cards.html_card(self.title, [], below=cards.html_table(self.columns, self._text()))
 
 
 def set_title(ax: Any, title: str) -> None:

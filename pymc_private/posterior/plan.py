@@ -30,7 +30,7 @@ from pymc_private.models.verdict import (
     variance_removed,
     verdict_of,
 )
-from pymc_private.privacy import Guarantee
+from pymc_private.privacy import Guarantee, cards
 from pymc_private.privacy.neighbors import describe_change
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release.allowed import PRIOR_SCORES
@@ -268,8 +268,18 @@ class Plan:
         return "Plan\n  " + self.summary().replace("\n", "\n  ")
 
     def _repr_html_(self) -> str:
-        text = repr(self).replace("&", "&amp;").replace("<", "&lt;")
-        return f"<pre>{text}</pre>{self.to_frame().to_html(index=False)}"
+        frame = self.to_frame()
+        rows = [list(map(_cell_text, frame, row)) for row in frame.to_numpy(object)]
+        return cards.html_text(repr(self), below=cards.html_table(list(frame), rows))
+
+
+def _cell_text(column: str, cell: Any) -> str:
+    """A cell of the table of candidates; a dash for what is not known or not bounded."""
+    if isinstance(cell, bool):
+        return "yes" if cell else ""
+    if cell is None or not math.isfinite(cell):
+        return "–"
+    return format_number(cell, 4) if column in ("range", "mu") else f"{cell:.4g}"
 
 
 def _refuse_draws(fixed: int, asked: int) -> Plan:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pymc_private.privacy import cards
 from pymc_private.privacy.bounded_range import br_eps, br_zcdp_tight
 from pymc_private.privacy.plots import plot_epsilon_growth
 from pymc_private.privacy.renyi import zcdp_to_eps
@@ -59,10 +60,9 @@ class EpsilonComparison:
         return "\n".join([self._title(), titles, *lines])
 
     def _repr_html_(self) -> str:
-        table: str = self.to_frame().to_html(
-            index=False, float_format=lambda x: format_number(x, 5)
-        )
-        return f"<p>{self._title()}</p>{table}"
+        rows = [[str(n), *(format_number(x, 5) for x in row)] for n, *row in self.rows]
+        table = cards.html_table(("draws", "pure", "zCDP", "exact"), rows)
+        return cards.html_card(self._title(), [], below=table)
 
     def _title(self) -> str:
         delta, R = format_number(self.delta, 6), format_number(self.R, 6)

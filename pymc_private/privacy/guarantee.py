@@ -8,7 +8,6 @@ GDP and Renyi divergences are read from it, by every accounting method that appl
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.privacy import accounting
+from pymc_private.privacy import accounting, cards
 from pymc_private.privacy.event import PrivacyEvent, event_from_json, event_to_json
 from pymc_private.privacy.neighbors import (
     ADD_REMOVE,
@@ -525,7 +524,7 @@ class Guarantee:
         return [f"  epsilon = {at}; {name}"]
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        return cards.html_text(repr(self))
 
 
 def _parse_exact(value: Any, name: str) -> Any:

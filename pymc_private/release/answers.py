@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 
 from pymc_private.errors import DomainError, suggest_arguments
-from pymc_private.privacy import psaqr_dialogue_loss, psaqr_loss, psaqr_net_loss
+from pymc_private.privacy import cards, psaqr_dialogue_loss, psaqr_loss, psaqr_net_loss
 from pymc_private.privacy.rounding import format_count
 from pymc_private.privacy.validation import check_count, check_nonnegative, is_number
 from pymc_private.release import display, plots
@@ -114,7 +114,7 @@ class Answer:
         """Plot the expected utilities with the band that holds all of them."""
         return plots.plot_utilities(self, ax)
 
-    def _rows(self) -> list[display.Row]:
+    def _rows(self) -> list[cards.Row]:
         write, draws = display.format_estimate, format_count(self.draws, "draw")
         best = sorted(self.scores, key=lambda pair: -pair[1])
         first = MOST_SHOWN if "box" not in self.cases else 0  # grid points of a box say little
@@ -144,10 +144,10 @@ class Answer:
         return found.rstrip() + vacuous + (f"; {self.reason}" if self.reason else "")
 
     def __repr__(self) -> str:
-        return display.text_card(f"Answer: {self.response!r}", self._rows())
+        return cards.text_card(f"Answer: {self.response!r}", self._rows())
 
     def _repr_html_(self) -> str:
-        return display.html_card(f"Answer: {self.response!r}", self._rows(), alarm=not self.private)
+        return cards.html_card(f"Answer: {self.response!r}", self._rows(), alarm=not self.private)
 
 
 class Answers(list[Answer]):
@@ -177,11 +177,11 @@ class Answers(list[Answer]):
         more = f"\n... and {len(self) - MOST_SHOWN} more" if len(self) > MOST_SHOWN else ""
         notes = [] if not self else [f"{self[0].cases}; {self[0].reason}".strip("; ")]
         notes += [] if not self else [self[0].note if self[0].private else display.NOT_PRIVATE]
-        return "\n".join([display.text_table(columns, self._rows()) + more, *notes])
+        return "\n".join([cards.text_table(columns, self._rows()) + more, *notes])
 
     def _repr_html_(self) -> str:
         alarm = any(not one.private for one in self)
-        return display.html_card(f"{len(self)} answers", [("", repr(self))], alarm=alarm)
+        return cards.html_card(f"{len(self)} answers", [("", repr(self))], alarm=alarm)
 
 
 @suggest_arguments
@@ -671,7 +671,7 @@ class Dialogue:
 
     def __repr__(self) -> str:
         title = f"Dialogue: {len(self._answers)} questions"
-        return display.text_card(title, [("answers", repr(self._answers))])
+        return cards.text_card(title, [("answers", repr(self._answers))])
 
     def _repr_html_(self) -> str:
-        return display.html_card(repr(self).splitlines()[0], [("", repr(self._answers))])
+        return cards.html_card(repr(self).splitlines()[0], [("", repr(self._answers))])

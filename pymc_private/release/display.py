@@ -6,13 +6,13 @@ nearest. Whatever is shown of a seeded release says NOT PRIVATE.
 
 from __future__ import annotations
 
-import html
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Context
 from typing import TYPE_CHECKING
 
+from pymc_private.privacy.cards import Row
 from pymc_private.privacy.rounding import STATED_SUFFIX, format_count, format_decimal, format_number
 from pymc_private.release.allowed import ReleaseContents, as_float, dump_json
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 NOT_PRIVATE = "NOT PRIVATE"
-Row = tuple[str, str]
+ONLY_ASSUMED = (
+    "choices made without looking at the data, and random bits that nobody knows; nothing else"
+)
+"""What every guarantee assumes, where its own list is empty."""
 
 
 def format_estimate(value: float, digits: int = 4) -> str:
@@ -109,7 +112,7 @@ def release_rows(release: ReleaseContents) -> list[Row]:
 def _guarantee_rows(release: ReleaseContents) -> list[Row]:
     """The basis of the guarantee: assumptions in full, claim, theorem."""
     return [
-        ("assumes", "\n".join(assumptions(release)) or "nothing beyond the theorem"),
+        ("assumes", "\n".join(assumptions(release)) or ONLY_ASSUMED),
         ("claim", release.facts.get("claim", "")),
         ("theorem", release.guarantee.theorem or "not proved"),
     ]
@@ -165,48 +168,6 @@ def _attribute_text(value: object) -> str:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
     return value if isinstance(value, str) else dump_json(value)
-
-
-def text_card(title: str, rows: Iterable[Row]) -> str:
-    """Lay out a title and its rows as text."""
-    lines = list(rows)
-    width = max((len(name) for name, _ in lines), default=0)
-    indent = " " * (width + 4)
-    return "\n".join(
-        [
-            title,
-            *(f"  {name:<{width}}  " + text.replace("\n", f"\n{indent}") for name, text in lines),
-        ]
-    )
-
-
-def html_card(title: str, rows: Iterable[Row], *, alarm: bool = False) -> str:
-    """Lay out a title and its rows as HTML that takes its colors from the page."""
-    color = "#b3261e" if alarm else "inherit"
-    cell = "padding:.1rem 1rem .1rem 0;text-align:left;vertical-align:top"
-    body = "".join(
-        f'<tr><th scope="row" style="{cell};font-weight:500;opacity:.65">{html.escape(name)}</th>'
-        f'<td style="{cell};white-space:pre-wrap">{html.escape(text)}</td></tr>'
-        for name, text in rows
-    )
-    return (
-        '<div style="border-left:3px solid #3b6ea8;padding:.3rem 0 .3rem .9rem">'
-        f'<div style="font-weight:600;color:{color}">{html.escape(title)}</div>'
-        f'<table style="border-collapse:collapse;margin:.2rem 0 0">{body}</table></div>'
-    )
-
-
-def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A small text table: first column aligned left, the others right."""
-    cells = [list(columns), *map(list, rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
-    return "\n".join(
-        "  ".join(
-            text.ljust(width) if i == 0 else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    )
 
 
 def element_rows(labels: Sequence[str], *columns: np.ndarray, digits: int = 4) -> list[list[str]]:

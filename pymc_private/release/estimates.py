@@ -19,7 +19,7 @@ import xarray as xr
 from scipy.special import ndtri
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy import dkw_halfwidth
+from pymc_private.privacy import cards, dkw_halfwidth
 from pymc_private.privacy.validation import is_number
 from pymc_private.release import display
 from pymc_private.release.allowed import SAMPLE_DIMS, ReleaseContents
@@ -83,7 +83,7 @@ class Estimate:
 
         return plot_estimate(self, ax)
 
-    def _rows(self) -> list[display.Row]:
+    def _rows(self) -> list[cards.Row]:
         rows = [("bound", self.method), ("draws", str(self.draws)), ("note", self.note)]
         if not isinstance(self.value, xr.DataArray):
             rows.insert(0, ("value", _value_text(self)))
@@ -97,16 +97,16 @@ class Estimate:
             for part in (self.value, self.error, self.lower, self.upper, self.mcse)
         ]
         rows = display.element_rows(self.element_names, *columns)
-        return display.text_table(("", "estimate", "error", "lower", "upper", "mcse"), rows)
+        return cards.text_table(("", "estimate", "error", "lower", "upper", "mcse"), rows)
 
     def __repr__(self) -> str:
-        return "\n".join(filter(None, (display.text_card(self.what, self._rows()), self._table())))
+        return "\n".join(filter(None, (cards.text_card(self.what, self._rows()), self._table())))
 
     def _repr_html_(self) -> str:
         rows = self._rows()
         if isinstance(self.value, xr.DataArray):
             rows.insert(0, ("values", self._table()))
-        return display.html_card(self.what, rows, alarm=display.NOT_PRIVATE in self.what)
+        return cards.html_card(self.what, rows, alarm=display.NOT_PRIVATE in self.what)
 
 
 ROUNDING_SLACK = 1e-9

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 from pymc_private.errors import DomainError, Incompatible, PointsElsewhere, suggest_arguments
+from pymc_private.privacy import cards
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.validation import check_file_path
 from pymc_private.release import citations, display, estimates, storage
@@ -188,10 +189,10 @@ class Release(Publishable):
         return Release, (self._posterior, self._guarantee, self._facts, self._private)
 
     def __repr__(self) -> str:
-        return display.text_card(display.release_title(self), display.release_rows(self))
+        return cards.text_card(display.release_title(self), display.release_rows(self))
 
     def _repr_html_(self) -> str:
-        return display.html_card(
+        return cards.html_card(
             display.release_title(self), display.release_rows(self), alarm=not self._private
         )
 

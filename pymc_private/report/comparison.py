@@ -11,6 +11,7 @@ import xarray as xr
 
 from pymc_private.errors import DomainError, suggest_arguments
 from pymc_private.models import compat
+from pymc_private.privacy import cards
 from pymc_private.release import display
 from pymc_private.release.chain_draws import as_draws, is_chain
 from pymc_private.release.release import Release
@@ -35,10 +36,10 @@ class Comparison:
     def __repr__(self) -> str:
         columns = [self.frame[name].to_numpy() for name in self.frame]
         rows = display.element_rows(list(self.frame.index), *columns)
-        return f"{WARNING}\n{display.text_table(('', *self.frame.columns), rows)}"
+        return f"{WARNING}\n{cards.text_table(('', *self.frame.columns), rows)}"
 
     def _repr_html_(self) -> str:
-        return display.html_card(WARNING, [("", repr(self).partition("\n")[2])], alarm=True)
+        return cards.html_card(WARNING, [("", repr(self).partition("\n")[2])], alarm=True)
 
 
 @suggest_arguments

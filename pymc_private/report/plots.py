@@ -30,6 +30,8 @@ SMALLEST_DELTA = 1e-12
 CURVE_POINTS = 81
 HIDDEN_METHODS = ("pure", "none")
 """Not drawn as curves: pure epsilon is a vertical line, and "none" is no accounting at all."""
+WIDE, NARROW = 7.4, 3.9
+"""Inches: for a page, and for a telephone."""
 LINE_STYLES = ("--", "-.", (0, (1, 1.5)), (0, (5, 3)))
 
 
@@ -48,7 +50,7 @@ LIGHT = Theme("#ffffff", "#1f2328", "#656d76", "#2b6298", "#b3261e")
 DARK = Theme("#15181c", "#e4e6e8", "#9aa3ac", "#82b4e3", "#ff8a80")
 
 
-def plot_posterior(release: Release, *, dark: bool = False) -> Figure:
+def plot_posterior(release: Release, *, dark: bool = False, width: float = WIDE) -> Figure:
     """Show every draw of the first elements, with their mean and what bounds it.
 
     Few draws are shown as what they are, one dot each; from 61 on as a histogram. The band is
@@ -60,6 +62,8 @@ def plot_posterior(release: Release, *, dark: bool = False) -> Figure:
     release : Release
     dark : bool
         Draw for a dark page.
+    width : float
+        Inches.
 
     Returns
     -------
@@ -68,27 +72,40 @@ def plot_posterior(release: Release, *, dark: bool = False) -> Figure:
     theme = DARK if dark else LIGHT
     panels = list(_scalar_elements(release))
     shown = panels[:MAX_PANELS]
-    columns = min(3, len(shown))
+    columns = min(max(1, round(width / 2.2)), len(shown))
     rows = math.ceil(len(shown) / columns)
     tall = 1.15 if release.posterior.sizes["draw"] <= MAX_DOTS else 1.45
-    figure = blank_figure(7.4, 0.75 + tall * rows, theme)
+    entries = 1 if width >= WIDE else 3  # lines of the legend
+    figure = blank_figure(width, 0.55 + 0.2 * entries + tall * rows, theme)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, (label, values, low, high) in zip(grid.flat, shown, strict=False):
         _panel(axes, label, values, (low, high), theme)
     for axes in list(grid.flat)[len(shown) :]:
         axes.set_visible(False)
-    banded = any(math.isfinite(low) and math.isfinite(high) for _, _, low, high in shown)
-    _posterior_legend(figure, release, len(panels) - len(shown), banded, theme)
+    _posterior_legend(figure, release, _band_name(release, shown), theme, 3 if entries == 1 else 1)
+    _posterior_notes(figure, release, len(panels) - len(shown), theme)
     return figure
 
 
+def _band_name(release: Release, shown: list[tuple[str, np.ndarray, float, float]]) -> str:
+    """What the legend says of the band; empty where none is drawn."""
+    bands = [(v, (low, high)) for _, v, low, high in shown if math.isfinite(low + high)]
+    if not bands:
+        return ""
+    name = f"mean of the {display.distribution_name(release)} lies here (95%)"
+    limits = ((band, _axis_limits(values, band)) for values, band in bands)
+    if any(band[0] < left or band[1] > right for band, (left, right) in limits):
+        return f"{name},\nor beyond an edge that the band touches"
+    return name
+
+
 def _posterior_legend(
-    figure: Figure, release: Release, hidden: int, banded: bool, theme: Theme
+    figure: Figure, release: Release, band_name: str, theme: Theme, columns: int
 ) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    draws, name = release.posterior.sizes["draw"], display.distribution_name(release)
+    draws = release.posterior.sizes["draw"]
     dots = draws <= MAX_DOTS
     mark = Line2D([], [], marker="o" if dots else "s", linestyle="", color=theme.accent)
     handles: list[tuple[Any, str]] = [
@@ -96,13 +113,16 @@ def _posterior_legend(
         (Line2D([], [], color=theme.ink, marker="|", markersize=9, markeredgewidth=2),
          "mean and central 90%"),
     ]  # fmt: skip
-    if banded:
-        band = Patch(color=theme.accent, alpha=0.18)
-        handles.append((band, f"mean of the {name} lies here (95%)"))
+    if band_name:
+        handles.append((Patch(color=theme.accent, alpha=0.18), band_name))
     figure.legend(
         [handle for handle, _ in handles], [text for _, text in handles], loc="outside lower left",
-        ncols=3, frameon=False, fontsize=8.5, labelcolor=theme.ink, borderaxespad=0.2,
+        ncols=columns, frameon=False, fontsize=8.5, labelcolor=theme.ink, borderaxespad=0.2,
     )  # fmt: skip
+
+
+def _posterior_notes(figure: Figure, release: Release, hidden: int, theme: Theme) -> None:
+    """Above the panels: that the draws are not private, and how many elements are left out."""
     notes = [] if release.private else [display.NOT_PRIVATE]
     notes += [f"{format_count(hidden, 'more element')} not shown"] if hidden else []
     if notes:
@@ -220,7 +240,9 @@ def _budget_bars(release: Release, ledger: Any) -> list[tuple[str, float, float,
     return bars
 
 
-def plot_curve(guarantee: Guarantee, *, delta: float | None = None, dark: bool = False) -> Figure:
+def plot_curve(
+    guarantee: Guarantee, *, delta: float | None = None, dark: bool = False, width: float = WIDE
+) -> Figure:
     """Show delta as a function of epsilon: the best proved curve, and each accounting method's own.
 
     Parameters
@@ -230,13 +252,15 @@ def plot_curve(guarantee: Guarantee, *, delta: float | None = None, dark: bool =
         Mark the point (epsilon, delta) of this delta.
     dark : bool
         Draw for a dark page.
+    width : float
+        Inches.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
     theme = DARK if dark else LIGHT
-    figure = blank_figure(7.4, 3.3, theme)
+    figure = blank_figure(width, 3.3, theme)
     axes = figure.subplots()
     axes.set_yscale("log")
     axes.set_ylim(SMALLEST_DELTA, 1.6)

@@ -14,10 +14,13 @@ from functools import singledispatch
 from importlib.resources import files
 from itertools import groupby
 
+from pymc_private.privacy import cards
 from pymc_private.release import display
 
 WIDTH = 92
 """Columns of the text report."""
+NARROW_PAGE = "34rem"
+"""Pages up to this width show the narrow pictures."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,17 @@ class Verbatim:
 
 @dataclass(frozen=True)
 class Picture:
-    """A plot as light and dark PNG, base64; the text report shows its caption only."""
+    """A plot as PNG, base64; the text report shows its caption only.
 
-    light: str
-    dark: str
+    Attributes
+    ----------
+    wide, narrow : tuple of two str
+        For light and for dark pages; `narrow` is for those of a telephone.
+    caption : str
+    """
+
+    wide: tuple[str, str]
+    narrow: tuple[str, str]
     caption: str
 
 
@@ -85,7 +95,7 @@ def _(block: FieldList) -> str:
 
 @as_text.register
 def _(block: ReportTable) -> str:
-    body = display.text_table(block.columns, block.rows)
+    body = cards.text_table(block.columns, block.rows)
     return body + ("\n" + _hanging_paragraph("", block.note) if block.note else "")
 
 
@@ -142,12 +152,21 @@ def _(block: Verbatim) -> str:
 @as_html.register
 def _(block: Picture) -> str:
     caption = html.escape(block.caption)
+    narrow, dark = f"(max-width: {NARROW_PAGE})", "(prefers-color-scheme: dark)"
+    sources = {
+        f"{narrow} and {dark}": block.narrow[1],
+        narrow: block.narrow[0],
+        dark: block.wide[1],
+    }
+    if block.narrow == block.wide:
+        sources = {dark: block.wide[1]}
     data = "data:image/png;base64,"
+    others = "".join(
+        f'<source media="screen and {media}" srcset="{data}{png}">'
+        for media, png in sources.items()
+    )
     return (
-        "<figure><picture>"
-        f'<source media="screen and (prefers-color-scheme: dark)" '
-        f'srcset="{data}{block.dark}">'
-        f'<img src="{data}{block.light}" alt="{caption}">'
+        f'<figure><picture>{others}<img src="{data}{block.wide[0]}" alt="{caption}">'
         f"</picture><figcaption>{caption}</figcaption></figure>"
     )
 
@@ -186,7 +205,7 @@ def fragment(
     """
     kind = "alarm" if alarm else "figures"
     body = "".join(_section_run(beside, list(run)) for beside, run in groupby(sections, _is_beside))
-    told = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in learned)
+    told = "".join(map(_told_paragraph, learned))
     style = files("pymc_private.report").joinpath("style.css").read_text("utf-8")
     return (
         f'<style>{style}</style><article class="pmp"><header><p class="kicker">Privacy report</p>'
@@ -194,6 +213,11 @@ def fragment(
         f'<div class="promise"><p class="loud {kind}">{html.escape(headline)}</p>'
         f"{'' if alarm else _claim_and_assumptions(claim, assumptions)}</div>{body}</article>"
     )
+
+
+def _told_paragraph(sentence: str) -> str:
+    kind = ' class="alarm"' if cards.is_warning(sentence) else ""
+    return f"<p{kind}>{html.escape(sentence)}</p>"
 
 
 def page(title: str, body: str) -> str:
@@ -211,7 +235,7 @@ def page(title: str, body: str) -> str:
 
 def _claim_and_assumptions(claim: str, assumptions: Sequence[str]) -> str:
     """The claim and the assumptions, in the font size of epsilon."""
-    texts = assumptions or ("nothing beyond the theorem",)
+    texts = assumptions or (display.ONLY_ASSUMED,)
     paragraphs = "".join(f'<p class="loud">{html.escape(text)}</p>' for text in texts)
     return (
         f'<p class="label">claim</p><p class="loud">{html.escape(claim)}</p>'

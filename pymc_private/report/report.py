@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,9 @@ MAX_ROWS = 60
 """Elements in the table of the posterior."""
 SUMMARY_COLUMNS = {"mean": "mean", "sd": "sd", "mcse": "mcse_mean", "5%": "lower", "95%": "upper"}
 """Titles in the table of the posterior, and the columns of its summary."""
+OPTIONAL = ("of prior", "error ≤")
+"""Columns that are left out where nothing is known."""
+UNBOUNDED = "no public range bounds the variable, as the box of a trimmed prior does"
 DPI = 150
 NEIGHBOR_CHANGES = {
     "substitute": "one {unit} is replaced by any other that the domain allows; "
@@ -205,7 +209,7 @@ def _report_text(title: str, release: Release, sections: Sequence[Section]) -> s
         display.guarantee_line(release),
     ]
     if release.private:
-        assumptions = display.assumptions(release) or ("nothing beyond the theorem",)
+        assumptions = display.assumptions(release) or (display.ONLY_ASSUMED,)
         head += [f"claim: {claim_text(release)}", as_text(FieldList(tuple(
             ("assuming" if i == 0 else "", text) for i, text in enumerate(assumptions)
         )))]  # fmt: skip
@@ -260,10 +264,11 @@ def _budget_section(release: Release, ledger: Any) -> Section:
         if isinstance(guarantee, Guarantee)
     ]
     blocks: list[Any] = [_render_picture(
-        lambda dark: plots.plot_budget(release, ledger, dark=dark),
+        partial(plots.plot_budget, release, ledger),
         "What is spent and what is left, as shares of the budget."
         if ledger is not None
         else "This release as a share of the budget.",
+        narrow=False,
     )]  # fmt: skip
     if caveat := _ledger_note(release, ledger):
         blocks.insert(0, BulletList((caveat,)))
@@ -335,12 +340,13 @@ def _posterior_section(release: Release) -> Section:
         np.ravel(np.asarray(estimates.mean(release, name).error)) for name in names
     ])  # fmt: skip
     bound = np.where(np.isinf(bound), np.nan, bound)
+    unbounded = np.isnan(bound)
     columns = {title: frame[key].to_numpy() for title, key in SUMMARY_COLUMNS.items()}
     columns |= {"of prior": widths, "error ≤": bound}
     labels = list(frame.index[:MAX_ROWS])
-    shown = {t: c for t, c in columns.items() if t != "of prior" or not np.isnan(c).all()}
+    shown = {t: c for t, c in columns.items() if t not in OPTIONAL or not np.isnan(c).all()}
     rows = display.element_rows(labels, *shown.values(), digits=3)
-    note = _posterior_note(release, "of prior" in shown, bool(np.isnan(bound).any()))
+    note = _posterior_note(release, "of prior" in shown, float(unbounded.mean()))
     more = len(frame) - len(labels)
     note += f" {format_count(more, 'more element')} in release.posterior." if more else ""
     table = ReportTable(("", *shown), tuple(map(tuple, rows)), note)
@@ -348,28 +354,28 @@ def _posterior_section(release: Release) -> Section:
     return Section("Posterior" if exact else "Estimates", (table,), beside=True)
 
 
-def _posterior_note(release: Release, widths: bool, unbounded: bool) -> str:
-    """What the columns of the table of the posterior are."""
-    note = (
-        f"Of {display.sampled_distribution(release)}. "
-        "mcse: Monte Carlo standard error by ArviZ, a dash if there are too few draws. "
-        "error: the mean is off by no more, with confidence 0.95 (Hoeffding)"
-    )
-    if unbounded:
-        note += (
-            "; a dash where no public range bounds the variable, as the box of a trimmed prior does"
-        )
+def _posterior_note(release: Release, widths: bool, unbounded: float) -> str:
+    """What the columns of the table are; `unbounded` is the share of means without a bound."""
+    notes = [
+        f"Of {display.sampled_distribution(release)}.",
+        "mcse: Monte Carlo standard error by ArviZ, a dash if there are too few draws.",
+    ]
     if widths:
-        note += (
-            ". of prior: width of the draws in widths of the prior, on the scale on which the "
-            "prior is normal"
+        notes.append(
+            "of prior: width of the draws in widths of the prior, on the scale on which the prior "
+            "is normal."
         )
-    return f"{note}."
+    if unbounded < 1:
+        dash = f"; a dash where {UNBOUNDED}" if unbounded else ""
+        notes.append(f"error: the mean is off by no more, with confidence 0.95 (Hoeffding){dash}.")
+    else:
+        notes.append(f"The error of a mean has no bound: {UNBOUNDED}.")
+    return " ".join(notes)
 
 
 def _draws_section(release: Release) -> Section:
     picture = _render_picture(
-        lambda dark: plots.plot_posterior(release, dark=dark),
+        partial(plots.plot_posterior, release),
         "The released draws.",
     )
     return Section("Draws", (picture,))
@@ -380,7 +386,7 @@ def _curve_section(release: Release) -> Section:
         return Section("Privacy curve", ())
     _, delta = display.stated_epsilon_delta(release)
     picture = _render_picture(
-        lambda dark: plots.plot_curve(release.guarantee, delta=delta, dark=dark),
+        partial(plots.plot_curve, release.guarantee, delta=delta),
         "The guarantee holds at every point on the curve at once.",
     )
     return Section("Privacy curve", (FieldList(accounting_facts(release)), picture))
@@ -451,8 +457,13 @@ def _collapse_equal(value: Any) -> Any:
     return inner[0] if inner and all(item == inner[0] for item in inner) else inner
 
 
-def _render_picture(draw: Callable[[bool], Figure], caption: str) -> Picture:
-    return Picture(_png(draw(False)), _png(draw(True)), caption)
+def _render_picture(draw: Callable[..., Figure], caption: str, *, narrow: bool = True) -> Picture:
+    """A picture for light and dark pages, and narrow ones where a wide one would not be read."""
+    wide = _png(draw(dark=False)), _png(draw(dark=True))
+    if not narrow:
+        return Picture(wide, wide, caption)
+    small = partial(draw, width=plots.NARROW)
+    return Picture(wide, (_png(small(dark=False)), _png(small(dark=True))), caption)
 
 
 def _png(figure: Figure) -> str:

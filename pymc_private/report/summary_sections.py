@@ -82,4 +82,6 @@ def mechanism_section(summary: Summary) -> Section:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:.6g}" if isinstance(value, float) else str(value)

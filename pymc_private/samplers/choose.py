@@ -6,7 +6,6 @@ the grid joins where a claim in floating point is required or a parameter is dis
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from pymc_private.certificates.terms import EXACT_TERMS
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy import cards
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.samplers.method import Boxes, Conjugate, Grid, Method, Nuts, Proximal
 from pymc_private.samplers.rejection import LARGEST_DIMENSION
@@ -120,10 +120,13 @@ class SamplerTable(tuple[SamplerCandidate, ...]):
 
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        rows = [
+    def _rows(self) -> list[tuple[str, str, str]]:
+        return [
             (one.name, _time_text(one.seconds) or "-", one.why_not or one.claim) for one in self
         ]
+
+    def __repr__(self) -> str:
+        rows = self._rows()
         widths = [max(len(row[k]) for row in [*rows, TABLE_HEAD]) for k in (0, 1)]
         return "\n".join(
             f"{name:<{widths[0]}}  {time:<{widths[1]}}  {text}"
@@ -131,7 +134,7 @@ class SamplerTable(tuple[SamplerCandidate, ...]):
         )
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        return cards.html_table(TABLE_HEAD, self._rows(), left=True)
 
 
 TABLE_HEAD = ("sampler", "time", "claim, or why it does not apply")

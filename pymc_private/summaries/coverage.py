@@ -17,10 +17,11 @@ import numpy as np
 import pandas as pd
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.cards import html_card, text_card, text_table
 from pymc_private.privacy.rounding import format_count
 from pymc_private.privacy.validation import check_count
 from pymc_private.release.charge import progress_bar, suppress_warnings
-from pymc_private.release.display import format_estimate, html_card, text_card, text_table
+from pymc_private.release.display import format_estimate
 from pymc_private.summaries.simulated_summaries import SimulatedSummaries
 
 SHORT_BY = 0.03

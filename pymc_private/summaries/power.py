@@ -19,10 +19,11 @@ from pymc_private.errors import DomainError, NotInformative, did_you_mean
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.planning import SummaryTradeOff, detection_power, summary_trade_off
 from pymc_private.planning.summary_trade_off import EPSILONS
+from pymc_private.privacy.cards import html_card, text_card
 from pymc_private.privacy.rounding import format_count
 from pymc_private.privacy.validation import check_count, check_open_unit
 from pymc_private.release.charge import progress_bar, suppress_warnings
-from pymc_private.release.display import format_estimate, html_card, text_card
+from pymc_private.release.display import format_estimate
 from pymc_private.summaries.importance import WeightedDraws
 from pymc_private.summaries.simulated_summaries import SimulatedSummaries
 

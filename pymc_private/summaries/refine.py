@@ -31,12 +31,12 @@ from pymc_private.models.data_clipping import clip_to_domain
 from pymc_private.models.private_model import PrivateModel, has_declared_factors, moved_sources
 from pymc_private.models.verdict import variance_removed, verdict_of
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.cards import html_card
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import check_positive
 from pymc_private.release import charge
 from pymc_private.release.allowed import as_float
 from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
-from pymc_private.release.display import html_card
 from pymc_private.release.draws_job import promised_guarantee, publication_facts
 from pymc_private.summaries.coverage import coordinate_names
 from pymc_private.summaries.noise import largest_mu

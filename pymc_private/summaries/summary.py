@@ -25,6 +25,7 @@ from pymc_private.errors import (
 from pymc_private.models.fingerprint import declaration_fingerprint
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.verdict import share_text
+from pymc_private.privacy import cards
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release import citations, display, storage
@@ -353,10 +354,10 @@ class Summary(PointsElsewhere, Publishable):
         return Summary, (self._released, self._guarantee, self._facts, self._private)
 
     def __repr__(self) -> str:
-        return display.text_card(summary_title(self), summary_rows(self))
+        return cards.text_card(summary_title(self), summary_rows(self))
 
     def _repr_html_(self) -> str:
-        return display.html_card(summary_title(self), summary_rows(self), alarm=not self._private)
+        return cards.html_card(summary_title(self), summary_rows(self), alarm=not self._private)
 
 
 class SummarySet:
@@ -471,7 +472,7 @@ def summary_title(summary: Summary) -> str:
     return f"Summary{name}:{mark} {facts['method']} of {format_count(facts['size'], 'parameter')}"
 
 
-def summary_rows(summary: Summary) -> list[display.Row]:
+def summary_rows(summary: Summary) -> list[cards.Row]:
     """The rows of a summary's card, what it tells first."""
     facts = summary.facts
     cautions = [f"{'REFUSED' if c.refuse else 'WARNING'}: {c.text}" for c in summary.warnings]
@@ -485,7 +486,7 @@ def summary_rows(summary: Summary) -> list[display.Row]:
     ]
     if summary.private:
         rows += [
-            ("assumes", "\n".join(summary.guarantee.assumptions) or "nothing beyond the theorem"),
+            ("assumes", "\n".join(summary.guarantee.assumptions) or display.ONLY_ASSUMED),
             ("theorem", summary.guarantee.theorem or "not proved"),
         ]
     rows += [

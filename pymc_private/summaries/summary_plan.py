@@ -21,9 +21,9 @@ from pymc_private.models.private_model import (
 )
 from pymc_private.models.verdict import relative_width, share_text, variance_removed, verdict_of
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.cards import html_card
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release.allowed import dump_json
-from pymc_private.release.display import html_card
 from pymc_private.summaries.protocol import Caution, Mechanism
 
 if TYPE_CHECKING:

@@ -323,7 +323,7 @@ def test_a_release_with_hardly_any_facts_still_has_a_report() -> None:
     got = report(Release(posterior, Guarantee.pure(0.5), {}))
     assert "epsilon = 0.5 nats at delta = 0 (pure)" in got.text
     assert "not proved" in got.text
-    assert "nothing beyond the theorem" in got.text
+    assert "choices made without looking" in got.text
 
 
 def test_only_a_release_has_a_report() -> None:

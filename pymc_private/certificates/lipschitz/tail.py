@@ -8,7 +8,6 @@ draw: it is a diagnostic, never a privacy claim. Restricting the prior to Theta_
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ from pymc_private.certificates.terms import ASSUMPTIONS, REAL_ARITHMETIC
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.prior import PRIOR_DRAWS, in_region, prior_draws
 from pymc_private.models.private_model import PrivateModel, require_private_model
-from pymc_private.privacy import Guarantee, dkw_halfwidth, sl_eps
+from pymc_private.privacy import Guarantee, cards, dkw_halfwidth, sl_eps
 from pymc_private.privacy.rounding import format_count, format_number
 
 MOST_LOG_CONSTANT = 690.0
@@ -183,7 +182,7 @@ class LipschitzTail:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        return cards.html_text(repr(self))
 
 
 def lipschitz_tail(

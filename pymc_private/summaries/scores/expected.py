@@ -26,13 +26,15 @@ def expected_score_information(
 ) -> float | None:
     """Nats that noisy scores within (epsilon, delta) would give, about; None where none are made.
 
-    Reads no data. None: no delta, other neighbors than records, an outcome that is no number, or
-    records that cannot be simulated.
+    Reads no data. None: no delta, other neighbors than records, a likelihood that was tempered,
+    clipped or scored, an outcome that is no number, or records that cannot be simulated.
     """
     from pymc_private.summaries.noise import largest_mu
 
     relation = private.neighbors
-    if delta <= 0.0 or relation not in (SUBSTITUTE, ADD_REMOVE) or not has_one_outcome(private):
+    if delta <= 0.0 or relation not in (SUBSTITUTE, ADD_REMOVE) or private.changed_likelihood:
+        return None
+    if not has_one_outcome(private):
         return None
     try:
         simulated = simulated_information(private, n)
@@ -64,11 +66,12 @@ def _gain(scores: np.ndarray, n: int, noise: float) -> float:
     white = scores @ (vectors[:, kept] / np.sqrt(values[kept]))
     norms = np.linalg.norm(white, axis=1)
     best = 0.0
-    for bound in np.quantile(norms, QUANTILES):
-        factor = np.minimum(1.0, bound / np.maximum(norms, 1e-300))
+    bounds = np.quantile(norms, QUANTILES)
+    for bound in bounds[bounds > 0.0]:  # most scores are zero where a clip holds most records
+        factor = 1.0 / np.maximum(norms, bound)  # of scores in units of the bound
         slope = n * (white * factor[:, None]).T @ white / len(white)
         second = n * (white * factor[:, None] ** 2).T @ white / len(white)
-        spread = second + (noise * bound) ** 2 * np.eye(len(slope))
+        spread = second + noise**2 * np.eye(len(slope))
         told = root @ slope @ np.linalg.solve(spread, slope) @ root.T
         best = max(best, 0.5 * float(np.linalg.slogdet(np.eye(len(told)) + told)[1]))
     return best

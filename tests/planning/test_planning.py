@@ -71,7 +71,7 @@ def test_k_records_are_a_range_of_k():
     assert table.rows[1][2] == pytest.approx(planning.posterior_tv(2.0))
     assert table.rows[1][3] == pytest.approx(math.e**2)
     assert list(table.to_frame()["records changed"]) == [1, 20]
-    assert "<table>" in table._repr_html_()
+    assert "<table " in table._repr_html_()
     assert table.plot().get_xlabel() == "records changed"
 
 

@@ -388,7 +388,30 @@ def test_the_legend_names_a_band_only_where_one_is_drawn() -> None:
 
 
 def test_an_error_without_bound_is_a_dash_with_a_word_why() -> None:
-    text = " ".join(report(released(ranges=None, trim={})).text.split())
-    assert "infinite" not in text
-    assert "a dash where no public range bounds the variable" in text
-    assert "docs/theory.md" in text
+    some, none = (
+        " ".join(report(released(ranges=ranges, trim={})).text.split())
+        for ranges in ({"k": [0, 2]}, None)
+    )
+    assert "a dash where no public range bounds the variable" in some
+    assert "error ≤" in some
+    assert "The error of a mean has no bound: no public range bounds the variable" in none
+    assert "error ≤" not in none
+    for text in (some, none):
+        assert "infinite" not in text
+        assert "docs/theory.md" in text
+
+
+def test_the_legend_says_that_a_band_goes_on_beyond_the_panel() -> None:
+    def names(one: Release) -> str:
+        (legend,) = plot_posterior(one).legends
+        return " ".join(text.get_text() for text in legend.get_texts())
+
+    wide = released(ranges={"beta": [-50, 50]}, trim={})
+    assert "beyond an edge that the band touches" in names(wide)
+    assert "beyond an edge" not in names(released(2000))
+
+
+def test_a_warning_is_set_in_the_color_of_one(got) -> None:
+    clipped = report(released(clip=[-6, 0])).html
+    assert re.search(r'<p class="alarm">WARNING: CLIPPED', clipped)
+    assert '<p class="alarm">' not in got.html

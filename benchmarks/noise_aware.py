@@ -9,7 +9,8 @@ With ``--save FILE`` each simulation is added to a file of JSON lines as it ends
 file already holds are not run again: a long study goes on where it stopped.
 ``python -m benchmarks.noise_aware --table FILE`` prints what such files hold. With ``--coverage``
 the posterior of the records is left out, and with it error and width: coverage needs only the
-parameters that the records were drawn with.
+parameters that the records were drawn with. ``python -m benchmarks.noise_aware_coverage FILE`` adds
+such files to the table that the repository keeps; a study that goes on takes another seed.
 
 Error: root mean square distance of the posterior mean from the non-private one, in non-private
 standard deviations. Width: median ratio of the lengths of 90% intervals. Coverage: of 50% and 90%
@@ -23,6 +24,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,9 @@ from pymc_private.summaries.noise import SimulatedNoise
 EPSILONS, DELTA = (0.5, 1.0, 2.0), 1e-6
 DRAWS = 1500
 EXACT_DRAWS, EXACT_ROUNDS = 600, 5
-FEW_EFFECTIVE = 300.0
-"""Effective draws below which a posterior is drawn anew with `MORE` times as many."""
+FEW_EFFECTIVE, ENOUGH = 300.0, 400.0
+"""Effective draws below which a posterior is drawn anew with `MORE` times as many; and with which
+no further round is taken where only coverage is wanted."""
 MORE = 8
 LARGEST_BATCH = 2_000_000
 INNER, OUTER = (0.25, 0.75), (0.05, 0.95)
@@ -46,14 +49,18 @@ LogDensity = Callable[[np.ndarray], np.ndarray]
 
 
 def posterior(
-    likelihood: LogDensity, prior: LogDensity, start: tuple[Any, Any], rng: np.random.Generator
+    likelihood: LogDensity,
+    prior: LogDensity,
+    start: tuple[Any, Any],
+    rng: np.random.Generator,
+    enough: float = np.inf,
 ) -> WeightedDraws:
     """Weighted draws, more of them where few are effective."""
 
     def density(theta: np.ndarray) -> np.ndarray:
         return likelihood(theta) + prior(theta)
 
-    found = importance_draws(density, *start, rng, DRAWS)
+    found = importance_draws(density, *start, rng, DRAWS, enough=enough)
     if found.effective < FEW_EFFECTIVE:
         found = importance_draws(density, found.mean, found.covariance, rng, MORE * DRAWS)
     return found
@@ -96,7 +103,11 @@ class Study:
     ) -> None:
         self.scenario, self.compared = scenario, compared
         self.plan = make_summary_plan(scenario.private, epsilon=epsilon, delta=DELTA, method=method)
-        self.density = RecordDensity(scenario.private)
+
+    @cached_property
+    def density(self) -> RecordDensity:
+        """The density of a record, of which the posterior of the records is made."""
+        return RecordDensity(self.scenario.private)
 
     def simulation(self, theta: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
         """One data set of known parameters: its posterior or both, in JSON types."""
@@ -106,7 +117,8 @@ class Study:
         released = mechanism.release(records, SimulatedNoise(rng, private.neighbors, 1))
         refused = any(caution.refuse for caution in mechanism.warnings(released))
         likelihood, start = mechanism.log_likelihood(released), mechanism.start(released)
-        found = posterior(likelihood, mechanism.parameters.log_prior, start, rng)
+        enough = np.inf if self.compared else ENOUGH
+        found = posterior(likelihood, mechanism.parameters.log_prior, start, rng, enough)
         inner, outer = (found.quantiles(list(shares)) for shares in (INNER, OUTER))
         plain: dict[str, Any] = {
             "inner": ((inner[0] <= theta) & (theta <= inner[1])).tolist(),
@@ -127,12 +139,12 @@ class Study:
         wanted = list(simulations)
         draws = self.plan.mechanism.parameters.draws(max(wanted, default=0) + 1, 1000 + seed)
         for k in wanted:
-            started = time.time()
+            started = time.process_time()
             try:
                 found = self.simulation(draws[k], np.random.default_rng([seed, k]))
             except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
                 found = {"failed": repr(error)[:200]}
-            yield {"simulation": k, **found, "seconds": round(time.time() - started, 2)}
+            yield {"simulation": k, **found, "seconds": round(time.process_time() - started, 2)}
 
 
 def measure(
@@ -175,15 +187,16 @@ def stored(paths: Sequence[Path]) -> dict[tuple[str, float], list[dict[str, Any]
 
 
 def extend(
-    path: Path, name: str, epsilon: float, simulations: int, seed: int, compared: bool
+    path: Path, scenario: Scenario, epsilon: float, simulations: int, seed: int, compared: bool
 ) -> None:
     """Add what a file lacks of so many simulations of one model at one epsilon."""
+    name = scenario.name
     here = stored([path]).get((name, epsilon), []) if path.exists() else []
     done = {one["simulation"] for one in here if one["seed"] == seed}
     missing = [k for k in range(simulations) if k not in done]
     if not missing:
         return
-    for one in Study(SCENARIOS[name](), epsilon, compared=compared).run(missing, seed):
+    for one in Study(scenario, epsilon, compared=compared).run(missing, seed):
         line = json.dumps({"model": name, "epsilon": epsilon, "seed": seed, **one})
         with path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -232,12 +245,13 @@ def main() -> None:
     for name in SCENARIOS:
         if given.parts and not any(part in name for part in given.parts):
             continue
+        scenario = SCENARIOS[name]()
         for epsilon in map(float, given.epsilons.split(",")):
             if given.save:
                 compared = not given.coverage
-                extend(given.save, name, epsilon, given.simulations, given.seed, compared)
+                extend(given.save, scenario, epsilon, given.simulations, given.seed, compared)
                 continue
-            found = measure(SCENARIOS[name](), epsilon, given.simulations, seed=given.seed)
+            found = measure(scenario, epsilon, given.simulations, seed=given.seed)
             print(line_of(name, epsilon, found), flush=True)
 
 

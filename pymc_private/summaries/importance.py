@@ -8,6 +8,7 @@ thousandth of the cost of MCMC; the effective sample size tells whether to trust
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -79,6 +80,7 @@ def importance_draws(
     draws: int = DRAWS,
     rounds: int = ROUNDS,
     climb: bool = True,
+    enough: float = math.inf,
 ) -> WeightedDraws:
     """Weighted draws from a density known up to a constant.
 
@@ -93,6 +95,8 @@ def importance_draws(
         Draws of the last round; earlier ones take half as many.
     climb : bool
         Whether to look for the mode first.
+    enough : float
+        Effective draws, of weights as they are, with which a round after the first is the last one.
     """
     center = np.array(center, dtype=float)
     if climb:
@@ -102,8 +106,12 @@ def importance_draws(
         inflation = INFLATION if k else FIRST_INFLATION
         count = draws if last else max(draws // 2, 1)
         points, proposal = proposed(center, covariance * inflation, rng, count, DEGREES)
-        logs = np.asarray(log_density(points), dtype=float)
-        found = WeightedDraws(points, effective_weights(logs - proposal, flatten=not last))
+        logs = np.asarray(log_density(points), dtype=float) - proposal
+        found = WeightedDraws(points, effective_weights(logs, flatten=not last))
+        if k and enough < math.inf:
+            plain = WeightedDraws(points, effective_weights(logs, flatten=False))
+            if plain.effective >= enough:
+                return plain
         center, covariance = found.mean, proper_covariance(found.covariance)
     return found
 

@@ -35,8 +35,8 @@ from pymc_private.samplers.randomness import Randomness
 from pymc_private.samplers.verified.arithmetic import LazyNoise
 from pymc_private.summaries.lattice import TermLattice, limit_elements
 
-CHUNK = 4096
-"""Rows in a chunk of records."""
+CHUNK = 1024
+"""Rows in a chunk of records: few enough for arrays of rows and nodes to stay in a cache."""
 NOISE_BITS = 128
 """Bits of a normal number that are computed first; further ones where rounding is undecided."""
 ROWS_SUMMED = 2**20

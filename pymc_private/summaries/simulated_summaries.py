@@ -18,6 +18,8 @@ from pymc_private.summaries.noise import SimulatedNoise
 
 LEAST_EFFECTIVE = 100.0
 """Effective draws below which a posterior is drawn anew with more draws."""
+ENOUGH = 4.0
+"""A posterior is settled by a round of half the draws if a fourth of all draws are effective."""
 MORE_DRAWS = 8
 """Factor by which."""
 
@@ -95,7 +97,7 @@ class SimulatedSummaries:
             return np.asarray(parameters.log_prior(points) + log_likelihood(points))
 
         draw = partial(importance_draws, log_density, center, covariance, self.rng)
-        found = draw(self.draws)
+        found = draw(self.draws, enough=self.draws / ENOUGH)
         if found.effective < LEAST_EFFECTIVE:
             found = max(found, draw(MORE_DRAWS * self.draws), key=lambda one: one.effective)
         return found

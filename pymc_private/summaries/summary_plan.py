@@ -227,7 +227,7 @@ class SummaryPlan(PointsElsewhere):
         levels : tuple of float
             Masses of the central intervals.
         draws : int
-            Weighted draws of each posterior.
+            Weighted draws of each posterior; half of them where these settle it.
         random_seed : int
         progressbar : bool
         reference : mapping of str to array, or pandas.DataFrame, optional

@@ -43,3 +43,20 @@ def test_a_density_that_is_nowhere_gives_few_effective_draws_not_an_error():
     lone = WeightedDraws(np.arange(6.0).reshape(3, 2), np.array([0.0, 1.0, 0.0]))
     assert lone.effective == 1.0
     np.testing.assert_array_equal(lone.quantiles([0.1, 0.9]), [[2.0, 3.0], [2.0, 3.0]])
+
+
+def test_a_round_with_draws_enough_is_the_last_one():
+    counts = []
+
+    def counted(points):
+        counts.append(len(points))
+        return normal(points)
+
+    start = np.array([3.0, -2.0]), COVARIANCE
+    few, many = (
+        importance_draws(counted, *start, np.random.default_rng(4), 2000, climb=False, enough=least)
+        for least in (500.0, 1e9)
+    )
+    assert counts == [1000, 1000, 1000, 1000, 1000, 2000]
+    assert 500.0 <= few.effective <= 1000.0 < many.effective
+    np.testing.assert_allclose(few.mean, [3.0, -2.0], atol=0.3)

@@ -26,7 +26,7 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.blockwise import Blockwise
-from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.shape import SpecifyShape
 from scipy import special
 
@@ -38,6 +38,9 @@ from pymc_private.summaries.density.plain_record import MOST_CATEGORIES, vectori
 
 LOOKUPS = ("AdvancedSubtensor", "AdvancedSubtensor1")
 """Operations that raise where an index lies outside of a table."""
+SHORT_AXIS = 12
+"""Axes up to this length are reduced slice by slice: NumPy is slow along short ones."""
+SHORT_AND_ONE = [{1, width} for width in range(2, SHORT_AXIS + 1)]
 
 
 class VectorizedFunction:
@@ -163,6 +166,12 @@ def _operation(node: Apply, derivatives: bool) -> Callable[..., Any]:
             return lambda *arrays: [np.asarray(function(*arrays)).astype(dtype, copy=False)]
     if isinstance(node.op, ops.LogSumExp):
         return lambda x: [_log_sum_exp(x)]
+    if isinstance(node.op, DimShuffle):
+        return _dimshuffle(node.op)
+    if isinstance(node.op, CAReduce):
+        known = _short_reduction(node)
+        if known is not None:
+            return known
     if isinstance(node.op, SpecifyShape | CheckAndRaise):  # written by rewrites
         return lambda *arrays: [arrays[0]]
     if isinstance(node.op, Blockwise):
@@ -176,7 +185,7 @@ def _operation(node: Apply, derivatives: bool) -> Callable[..., Any]:
 def _numpy_function(scalar_op: Any, count: int, derivatives: bool) -> Callable[..., Any] | None:
     """The function of NumPy or SciPy that computes a scalar Op on arrays."""
     if isinstance(scalar_op, ps.Add):
-        return lambda *arrays: reduce(np.add, arrays)
+        return lambda *arrays: reduce(_added, arrays)
     if isinstance(scalar_op, ps.Mul):
         times = _times if derivatives else np.multiply
         return lambda *arrays: reduce(times, arrays)
@@ -192,10 +201,84 @@ def _numpy_function(scalar_op: Any, count: int, derivatives: bool) -> Callable[.
     return getattr(import_module(module or "numpy"), attribute)
 
 
+def _dimshuffle(op: DimShuffle) -> Callable[..., Any]:
+    """Axes in another order, some of length 1 dropped or added: a view where there is one."""
+    kept = [axis for axis in op.new_order if axis != "x"]
+    order = (*kept, *(k for k in range(op.input_ndim) if k not in kept))
+    places = [k for k, axis in enumerate(op.new_order) if axis != "x"]
+    rank = len(op.new_order)
+
+    def run(x: Any) -> list[np.ndarray]:
+        moved = np.asarray(x).transpose(order)
+        shape = [1] * rank
+        for place, length in zip(places, moved.shape, strict=False):
+            shape[place] = length
+        return [moved.reshape(shape)]
+
+    return run
+
+
+def _short_reduction(node: Apply) -> Callable[..., Any] | None:
+    """A reduction along one axis, slice by slice where it is short."""
+    op, out = node.op, node.outputs[0].type.dtype
+    ufunc, axis = getattr(op, "ufunc", None), op.axis
+    accumulated = np.dtype(getattr(op, "acc_dtype", None) or out)
+    if ufunc is None or axis is None or len(axis) != 1:
+        return None
+    (place,) = axis
+
+    def run(x: Any) -> list[np.ndarray]:
+        array = np.asarray(x).astype(accumulated, copy=False)
+        if 0 < array.shape[place] <= SHORT_AXIS:
+            found = reduce(ufunc, np.moveaxis(array, place, 0))
+        else:
+            found = ufunc.reduce(array, axis=place, dtype=accumulated)
+        return [np.array(found, dtype=out, copy=None, order="C")]
+
+    return run
+
+
+def _switch(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Entries of x or y; x or y itself where all are its own: most switches guard a domain."""
+    shape = np.broadcast_shapes(np.shape(condition), np.shape(x), np.shape(y))
+    for chosen, whole in ((x, np.all(condition)), (y, not np.any(condition))):
+        if whole and shape and np.shape(chosen) == shape and chosen.flags.c_contiguous:
+            return chosen
+    if shape and np.size(condition) == shape[-1] <= SHORT_AXIS and np.ndim(condition):
+        found = np.empty(shape, np.result_type(x, y))  # a stack of arrays, written as choices
+        for k, first in enumerate(np.ravel(condition)):
+            found[..., k] = _along_last(x if first else y, k)
+        return found
+    return np.where(condition, x, y)
+
+
+def _along_last(x: Any, place: int) -> Any:
+    """Entries at one place of the last axis, which an array of length 1 has everywhere."""
+    return x[..., place if np.shape(x)[-1] > 1 else 0] if np.ndim(x) else x
+
+
+def _added(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """x + y, slice by slice where one of them is repeated along a short last axis."""
+    shapes = np.shape(x), np.shape(y)
+    if not all(shapes) or {shape[-1] for shape in shapes} not in SHORT_AND_ONE:
+        return np.add(x, y)
+    width = max(shape[-1] for shape in shapes)
+    found = np.empty((*np.broadcast_shapes(*shapes)[:-1], width), np.result_type(x, y))
+    for k in range(width):
+        np.add(_along_last(x, k), _along_last(y, k), out=found[..., k])
+    return found
+
+
+def _has_nan(array: np.ndarray) -> bool:
+    """Whether a NaN is in an array: squares, unlike numbers, add up to one only if one is there."""
+    flat = np.ravel(array)
+    return bool(np.isnan(np.dot(flat, flat)))
+
+
 def _times(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """x y, where 0 times anything is 0."""
     product = np.multiply(x, y)
-    if np.isnan(np.sum(product)):
+    if _has_nan(product):
         product = np.where(np.isnan(product) & (np.equal(x, 0) | np.equal(y, 0)), 0.0, product)
     return product
 
@@ -203,15 +286,20 @@ def _times(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _divided(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """x / y, where 0 divided by anything is 0."""
     quotient = np.true_divide(x, y)
-    if np.isnan(np.sum(quotient)):
+    if _has_nan(quotient):
         quotient = np.where(np.isnan(quotient) & np.equal(x, 0), 0.0, quotient)
     return quotient
 
 
 def _log_sum_exp(x: np.ndarray) -> np.ndarray:
-    top = np.max(x, axis=-1, keepdims=True)
+    if not 0 < x.shape[-1] <= SHORT_AXIS:
+        top = np.max(x, axis=-1, keepdims=True)
+        top = np.where(np.isfinite(top), top, 0.0)
+        return np.log(np.sum(np.exp(x - top), axis=-1)) + top[..., 0]
+    parts = np.ascontiguousarray(np.moveaxis(x, -1, 0))
+    top = reduce(np.maximum, parts)
     top = np.where(np.isfinite(top), top, 0.0)
-    return np.log(np.sum(np.exp(x - top), axis=-1)) + top[..., 0]
+    return np.log(reduce(np.add, (np.exp(part - top) for part in parts))) + top
 
 
 def _stacked(blockwise: Blockwise) -> Callable[..., np.ndarray] | None:
@@ -298,7 +386,7 @@ def _mills_slope(z: np.ndarray) -> np.ndarray:
 
 
 NUMPY_FUNCTIONS: Mapping[type, Callable[..., Any]] = {
-    ps.Switch: np.where,
+    ps.Switch: _switch,
     ps.Cast: np.asarray,
     ps.Identity: np.asarray,
     ps.Clip: lambda x, low, high: np.where(x < low, low, np.where(x > high, high, x)),

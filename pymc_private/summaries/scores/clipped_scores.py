@@ -41,6 +41,8 @@ CENTER_STEPS = 40
 """Most steps towards a center; few rows take more than five."""
 CENTER_TOLERANCE = 1e-10
 """Mean of psi, in units of C, at which a center is found."""
+REMEMBERED = 8
+"""Parameter vectors whose nodes are kept: at least as many as are tried before the next pilot."""
 LEAST_MIXTURE = 0.02
 """Least share of the safe step in a step towards a center."""
 
@@ -66,6 +68,33 @@ class RecordModel(Protocol):
 
     def nodes(self, predictors: np.ndarray, rows: Rows) -> Any:
         """Nodes of the outcome: values, mass and clipped, each of shape (N, Q)."""
+
+
+class RememberedNodes:
+    """A model whose last nodes are kept, for rows of a public reference: one more `RecordModel`.
+
+    A pilot is where the mode before it was found, on the same rows.
+
+    Parameters
+    ----------
+    model : RecordModel
+    """
+
+    def __init__(self, model: RecordModel) -> None:
+        self.model = model
+        self.parameters = model.parameters
+        self.predictors, self.jacobian = model.predictors, model.jacobian
+        self.scores, self.log_density = model.scores, model.log_density
+        self._last: list[tuple[Rows, np.ndarray, Any]] = []
+
+    def nodes(self, predictors: np.ndarray, rows: Rows) -> Any:
+        """Nodes of the outcome, found anew where predictors are others."""
+        for known, at, nodes in self._last:
+            if known is rows and np.array_equal(at, predictors):
+                return nodes
+        nodes = self.model.nodes(predictors, rows)
+        self._last = [*self._last, (rows, predictors, nodes)][-REMEMBERED:]
+        return nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,10 +292,19 @@ def score_rows(model: RecordModel, theta: np.ndarray, rows: Rows) -> ScoredRows:
     return ScoredRows(model, rows, predictors, jacobian, nodes.clipped, mass, scores)
 
 
-def clip_rows(frame: FramedRows, bound: float, weight_bound: float = np.inf) -> ClippedRows:
-    """Centers at the clipping bound C, curvatures there, and weights by the bound K."""
+def clip_rows(
+    frame: FramedRows,
+    bound: float,
+    weight_bound: float = np.inf,
+    near: ClippedRows | None = None,
+) -> ClippedRows:
+    """Centers at the clipping bound C, curvatures there, and weights by the bound K.
+
+    `near`: the same rows at another bound, whose centers are nearer than none.
+    """
     with np.errstate(all="ignore"):
-        center = score_center(frame.scores, frame.mass, bound)
+        start = None if near is None else near.center
+        center = score_center(frame.scores, frame.mass, bound, start)
         away = frame.scores - center[:, :, None]
         omega = clipping(_norm(away), bound)
         curvature = _second_moments(away, frame.mass * omega)
@@ -322,15 +360,19 @@ def orthonormal_frame(directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return basis, triangle
 
 
-def score_center(scores: np.ndarray, mass: np.ndarray, bound: float) -> np.ndarray:
+def score_center(
+    scores: np.ndarray, mass: np.ndarray, bound: float, start: np.ndarray | None = None
+) -> np.ndarray:
     """The centers c with E[psi] = 0: shape (m, N), for scores (m, N, Q) with mass (N, Q).
+
+    `start`: where the search begins; default: the means of the scores.
 
     A two-valued outcome (T32) has p = P(second) and d = v_1 - v_0. With
     t = min(1, C / (|d| max(p, 1 - p))), psi = (y - p) t d has mean zero, the likelier value is not
     clipped, and c = v_0 + p t d if p <= 1/2, else v_1 - (1 - p) t d.
     """
     if scores.shape[2] != 2:
-        return _newton_center(scores, mass, bound)
+        return _newton_center(scores, mass, bound, start)
     difference = scores[:, :, 1] - scores[:, :, 0]
     total = mass.sum(axis=1)
     p = mass[:, 1] / np.where(total > 0.0, total, 1.0)
@@ -339,7 +381,9 @@ def score_center(scores: np.ndarray, mass: np.ndarray, bound: float) -> np.ndarr
     return np.where(p <= 0.5, scores[:, :, 0] + p * step, scores[:, :, 1] - (1.0 - p) * step)
 
 
-def _newton_center(scores: np.ndarray, mass: np.ndarray, bound: float) -> np.ndarray:
+def _newton_center(
+    scores: np.ndarray, mass: np.ndarray, bound: float, start: np.ndarray | None
+) -> np.ndarray:
     """The minimum of E rho(|v - c|) in c, rho(r) = r^2/2 up to C and C r - C^2/2 beyond.
 
     Its gradient is -E[psi], its Hessian E[D] <= E[omega] I, where D = I inside and
@@ -348,7 +392,8 @@ def _newton_center(scores: np.ndarray, mass: np.ndarray, bound: float) -> np.nda
     Rows stop one by one.
     """
     total = mass.sum(axis=1)
-    center = _means(scores, mass) / np.where(total > 0.0, total, 1.0)
+    means = _means(scores, mass) / np.where(total > 0.0, total, 1.0)
+    center = means if start is None else np.array(start)
     value, slope, hessian, omega = _huber(scores, mass, center, bound)
     mixture = np.full(len(mass), LEAST_MIXTURE)
     for _ in range(CENTER_STEPS):
@@ -375,12 +420,11 @@ def _huber(
     """E rho, E psi (m, N), E D (N, m, m) and E omega at given centers."""
     away = scores - center[:, :, None]
     norm = _norm(away)
-    omega = clipping(norm, bound)
-    pull = mass * omega
-    beyond = norm > bound
-    value = (mass * np.where(beyond, bound * norm - 0.5 * bound**2, 0.5 * norm**2)).sum(axis=1)
+    far, inner = np.maximum(norm, bound), np.minimum(norm, bound)
+    pull = mass * (bound / far)
+    value = (mass * (inner * (norm - 0.5 * inner))).sum(axis=1)
     share = pull.sum(axis=1)
-    outside = np.where(beyond, pull / np.where(beyond, norm, 1.0) ** 2, 0.0)
+    outside = pull / far**2 * (norm > bound)
     hessian = share[:, None, None] * np.eye(len(scores)) - _second_moments(away, outside)
     return value, _means(away, pull), hessian, share
 

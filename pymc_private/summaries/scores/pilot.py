@@ -71,13 +71,12 @@ def score_mean(clipped: ClippedRows, at: ModelAtPoint, weights: np.ndarray) -> M
     `weights` are n times those of the reference.
     """
     psi, basis = clipped.psi(at.values), clipped.frame.basis
-    mass = at.mass * weights[:, None]
+    weighted = np.ascontiguousarray(np.moveaxis(psi * (at.mass * weights[:, None]), 0, 1))
     p = basis.shape[2]
     flat = basis.reshape(-1, p)
-    mean = np.einsum("knq,nq->nk", psi, mass).reshape(-1) @ flat
-    cross = np.einsum("knq,nq,nql->nkl", psi, mass, at.scores, optimize=True)
-    slope = flat.T @ np.einsum("nkl,nlj->nkj", cross, at.jacobian).reshape(-1, p)
-    inner = np.einsum("knq,nq,lnq->nkl", psi, mass, psi, optimize=True)
+    mean = weighted.sum(axis=2).reshape(-1) @ flat
+    slope = flat.T @ (weighted @ at.scores @ at.jacobian).reshape(-1, p)
+    inner = weighted @ np.transpose(psi, (1, 2, 0))
     return MeanAt(mean, slope, clipped.frame.weighted_sum(inner, np.ones(len(inner))))
 
 

@@ -78,12 +78,19 @@ def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> 
 
     A share above 1 stands for that multiple of the largest value.
     """
-    if share > 1.0:
-        return share * float(np.max(values))
+    return _weighted_quantiles(values, weights, (share,))[0]
+
+
+def _weighted_quantiles(
+    values: np.ndarray, weights: np.ndarray, shares: tuple[float, ...]
+) -> list[float]:
+    """The same for several shares."""
     order = np.argsort(values, axis=None)
-    total = np.cumsum(weights.ravel()[order])
-    place = np.searchsorted(total, share * total[-1] * (1.0 - 1e-12))
-    return float(values.ravel()[order[min(place, len(order) - 1)]])
+    ordered, total = values.ravel()[order], np.cumsum(weights.ravel()[order])
+    at = np.minimum(np.array(shares), 1.0) * total[-1] * (1.0 - 1e-12)
+    found = ordered[np.minimum(np.searchsorted(total, at), len(order) - 1)]
+    pairs = zip(shares, found, strict=True)
+    return [share * float(ordered[-1]) if share > 1.0 else float(v) for share, v in pairs]
 
 
 def score_quantiles(frame: FramedRows, weights: np.ndarray, shares: tuple[float, ...]) -> list:
@@ -91,7 +98,15 @@ def score_quantiles(frame: FramedRows, weights: np.ndarray, shares: tuple[float,
     norms, mass = frame.norms(), frame.mass * weights[:, None]
     keep = mass > 0.0
     floor = 1e-9 * float(norms[keep].max(initial=1e-300))
-    return [max(weighted_quantile(norms[keep], mass[keep], share), floor) for share in shares]
+    return [max(found, floor) for found in _weighted_quantiles(norms[keep], mass[keep], shares)]
+
+
+def _bounds_downwards(
+    frame: FramedRows, weights: np.ndarray, shares: tuple[float, ...]
+) -> list[tuple[float, float]]:
+    """Shares and quantiles of |u|, the largest first: centers of scores move little in between."""
+    quantiles = score_quantiles(frame, weights, shares)
+    return list(zip(shares, quantiles, strict=True))[::-1]
 
 
 def pilot_bound(
@@ -112,11 +127,10 @@ def pilot_bound(
     least_sd : callable
         The same of all releases together, were they at one bound.
     """
-    found, unit = [], np.eye(len(prior))
-    for share, bound in zip(
-        PILOT_QUANTILES, score_quantiles(frame, weights, PILOT_QUANTILES), strict=True
-    ):
-        moments = clip_rows(frame, bound).moments(weights)
+    found, unit, clipped = list[BoundChoice](), np.eye(len(prior)), None
+    for share, bound in _bounds_downwards(frame, weights, PILOT_QUANTILES):
+        clipped = clip_rows(frame, bound, near=clipped)
+        moments = clipped.moments(weights)
         precision = _precision(*moments, noise_sd(bound) ** 2 * unit)
         gain = _log_det(prior + precision)
         together = _log_det(prior + _precision(*moments, least_sd(bound) ** 2 * unit))
@@ -144,17 +158,16 @@ def joint_bounds(
     curvature_sd : callable or None
         tau for a bound K; None: H is public, and there are no weights.
     """
-    found, unit = [], np.eye(len(prior))
-    for share, bound in zip(
-        SCORE_QUANTILES, score_quantiles(frame, weights, SCORE_QUANTILES), strict=True
-    ):
-        clipped = clip_rows(frame, bound)
+    found, unit, clipped = list[BoundChoice](), np.eye(len(prior)), None
+    for share, bound in _bounds_downwards(frame, weights, SCORE_QUANTILES):
+        clipped = clip_rows(frame, bound, near=clipped)
+        noise, least_noise = noise_sd(bound) ** 2 * unit, least_sd(bound) ** 2 * unit
         for weight_share, weight_bound in _curvature_bounds(clipped, weights, curvature_sd):
             tau = curvature_sd(weight_bound) if curvature_sd is not None else 0.0
             moments = _reweighted(clipped, weight_bound).moments(weights)
             of_curvature = tau**2 / 2.0 * (np.trace(spread) * unit + spread)
-            precision = _precision(*moments, noise_sd(bound) ** 2 * unit + of_curvature)
-            least = _precision(*moments, least_sd(bound) ** 2 * unit + of_curvature)
+            precision = _precision(*moments, noise + of_curvature)
+            least = _precision(*moments, least_noise + of_curvature)
             gain, together = _log_det(prior + precision), _log_det(prior + least)
             places = bound, weight_bound, share, weight_share
             found.append(BoundChoice(*places, precision, gain, together))
@@ -193,7 +206,7 @@ def _curvature_bounds(
     if curvature_sd is None:
         return [(1.0, np.inf)]
     size = np.sqrt((clipped.curvature**2).sum(axis=(1, 2)))
-    bounds = [weighted_quantile(size, weights, share) for share in CURVATURE_QUANTILES]
+    bounds = _weighted_quantiles(size, weights, CURVATURE_QUANTILES)
     least = 1e-9 * max(bounds[-1], 1e-300)
     return [(s, max(b, least)) for s, b in zip(CURVATURE_QUANTILES, bounds, strict=True)]
 

@@ -42,7 +42,7 @@ from pymc_private.summaries.scores.symmetric import matrix_power
 
 LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO = 0.05, 20.0
 """Between these the variance of outcomes may move away from theta^."""
-MOST_NUMBERS = 400_000
+MOST_NUMBERS = 150_000
 """Numbers of one batch: parameter vectors times nodes."""
 PILOT_ERROR = 0.01
 """Share of the variance of outcomes that is added to each pilot by itself."""

@@ -162,6 +162,7 @@ class ScoreMechanism:
             NoiseScale(relation, records_per_unit),
         )
         self._pooled: tuple[Mapping[str, np.ndarray], PooledLikelihood] | None = None
+        self._prepared: tuple[Mapping[str, np.ndarray], list[NoisyScore]] | None = None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -182,7 +183,7 @@ class ScoreMechanism:
     def refined(self, mu: float) -> ScoreMechanism:
         """The mechanism of a summary with one more round of this budget (`refinement.py`)."""
         made = copy(self)
-        made.refinements, made._pooled = (*self.refinements, mu), None
+        made.refinements, made._pooled, made._prepared = (*self.refinements, mu), None, None
         return made
 
     @property
@@ -291,7 +292,9 @@ class ScoreMechanism:
 
         `shared`: number of records and moments that were released with another summary.
         """
-        return release_scores(self.design, records, noise, progress, shared)
+        released, scores = release_scores(self.design, records, noise, progress, shared)
+        self._prepared = released, scores
+        return released
 
     # ---- after the release -----------------------------------------------------------------------
     def log_likelihood(self, released: Mapping[str, np.ndarray]) -> LogLikelihood:
@@ -322,7 +325,7 @@ class ScoreMechanism:
         large, small = (reference_of(released, name) for name in ("large", "small"))
         count = float(released["count"])
         wide = large.rows, count * large.weights
-        releases = self.noisy_scores(released, large.rows)
+        releases = self._noisy_scores(released, large)
         center, covariance = posterior_mode(
             self.model,
             *wide,
@@ -343,6 +346,14 @@ class ScoreMechanism:
             self.design.reference_error,
             ROUNDS,
         )
+
+    def _noisy_scores(
+        self, released: Mapping[str, np.ndarray], large: CovariateReference
+    ) -> list[NoisyScore]:
+        """All released scores on the rows of their reference, prepared once for each release."""
+        if self._prepared is None or self._prepared[0] is not released:
+            self._prepared = released, self.noisy_scores(released, large.rows)
+        return self._prepared[1]
 
     def noisy_scores(self, released: Mapping[str, np.ndarray], rows: Rows) -> list[NoisyScore]:
         """All released scores, prepared on the rows of a reference."""
@@ -401,7 +412,7 @@ class ScoreMechanism:
         found: list[Caution] = []
         large = reference_of(released, "large")
         weights = float(released["count"]) * large.weights
-        releases = self.noisy_scores(released, large.rows)
+        releases = self._noisy_scores(released, large)
         noisy, public, sd = self._noisy_curvature(released, releases, weights)
         if sd > 0.0:
             least = least_eigenvalue(noisy, public, sd, self.design.structure)

@@ -21,6 +21,7 @@ from pymc_private.summaries.scores.clipped_scores import (
     ClippedScore,
     FramedRows,
     RecordModel,
+    RememberedNodes,
     Rows,
     clip_rows,
     score_rows,
@@ -169,7 +170,7 @@ def release_scores(
     noise: SummaryNoise,
     progress: Progress | None = None,
     shared: SharedReference | None = None,
-) -> Released:
+) -> tuple[Released, list[NoisyScore]]:
     """All stages in order: noisy sums, and the public numbers between them.
 
     With `shared` the number of records and the moments are not released again.
@@ -181,8 +182,11 @@ def release_scores(
         last, of the final score; ``weight_bound``, ``curvature`` and ``curvature_sd`` of the final
         curvature, ``quantiles`` of both bounds; the moved references, ``large:name``,
         ``large_weights`` and the same of ``small``; ``moments`` and ``moments_sd``.
+    list of NoisyScore
+        The same scores, prepared on the moved reference: functions of the first result.
     """
-    return _Run(design, records, noise, progress).run(shared)
+    run = _Run(design, records, noise, progress)
+    return run.run(shared), run.scores
 
 
 def release_round(
@@ -232,6 +236,8 @@ class _Run:
         self.records = {**records, **design.public_rows}
         self.size = chunk_size(self.n, design.scale.relation)
         self.finished = 0
+        self.scores: list[NoisyScore] = []
+        self.reference_model = RememberedNodes(design.model)
         self.released: dict[str, list[Any]] = {
             name: [] for name in ("thetas", "metrics", "bounds", "sds", "scores")
         }
@@ -295,22 +301,22 @@ class _Run:
         design, prior, large = self.design, self.design.prior, self.large
         theta, mode = prior.mean, prior.mean
         covariance = prior.covariance
-        path, releases = PilotPath(mode, np.zeros_like(mode)), list[NoisyScore]()
+        path = PilotPath(mode, np.zeros_like(mode))
         for k, mu in enumerate(design.budget.pilots):
-            scored = score_rows(design.model, theta, large.rows)
+            scored = score_rows(self.reference_model, theta, large.rows)
             metric, _ = scored.metric(large.weights, design.structure)
             frame = scored.framed(metric)
             sd = design.score_sd(self.noise, mu)
             white = metric @ prior.precision @ metric.T
             choice = pilot_bound(frame, self.weights, white, sd, design.least_sd(self.noise))
             score = ClippedScore(design.model, theta, metric, choice.bound)
-            releases.append(self.noisy_score(score, mu, frame))
+            self.noisy_score(score, mu, frame)
             mode, covariance = posterior_mode(
-                design.model,
+                self.reference_model,
                 large.rows,
                 self.weights,
                 prior,
-                releases,
+                self.scores,
                 mode,
                 design.reference_error,
             )
@@ -332,13 +338,14 @@ class _Run:
             self.released[name].append(released)
         self._done()
         clipped = clip_rows(frame, score.bound, score.weight_bound)
-        return NoisyScore(score, clipped, value, sd)
+        self.scores.append(NoisyScore(score, clipped, value, sd))
+        return self.scores[-1]
 
     def _final(self, mode: np.ndarray, covariance: np.ndarray) -> dict[str, np.ndarray]:
         """g and H~ at the last mode."""
         design, large = self.design, self.large
         budget, prior = design.budget, design.prior
-        scored = score_rows(design.model, mode, large.rows)
+        scored = score_rows(self.reference_model, mode, large.rows)
         metric, root = scored.metric(large.weights, design.structure)
         frame = scored.framed(metric)
         choice = joint_bounds(

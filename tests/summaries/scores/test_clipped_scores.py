@@ -102,6 +102,14 @@ def test_the_closed_form_of_two_values_is_what_newton_finds():
             assert np.abs((psi * mass).sum(axis=2)).max() < 1e-8 * bound
 
 
+def test_a_search_from_other_centers_ends_at_the_same():
+    scores, mass = RNG.standard_t(3, size=(2, 200, 7)), RNG.dirichlet(np.ones(7), 200)
+    for bound in (0.2, 1.0, 5.0):
+        plain = score_center(scores, mass, bound)
+        near = score_center(scores, mass, bound, score_center(scores, mass, 2.0 * bound))
+        np.testing.assert_allclose(near, plain, atol=1e-7 * bound)
+
+
 WILD = [np.nan, np.inf, -np.inf, 1e300, -1e300, 1e154, 1e20, 0.0]
 
 

@@ -36,7 +36,7 @@ gc.disable()  # what is imported stays: nothing to collect before the first test
 def pytest_collection_finish() -> None:
     """Leave what was imported out of every later collection, which would walk all of it again."""
     gc.freeze()
-    gc.set_threshold(20_000, 10, 100)  # graphs are many objects, and few of them die young
+    gc.set_threshold(100_000, 20, 100)  # graphs are many objects, and few of them die young
     gc.enable()
     read_c_files_once()
 

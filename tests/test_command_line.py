@@ -73,6 +73,7 @@ def run(capsys):
     return command
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("address", ["study:declared", "study.py:declared", "study:plain"])
 def test_certify_takes_a_declared_model_or_declares_one(run, address):
     words = ["--records", "toss"] if address.endswith("plain") else []
@@ -94,6 +95,7 @@ def test_certify_reads_domains_from_the_command_line(run):
     assert json.loads(wider[1])["range"] > 1.5 * json.loads(narrow[1])["range"]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("release", ["summary", "draws", "auto"])
 def test_plan_says_what_a_release_would_tell_within_the_budget(run, release):
     code, out, _ = run(

@@ -124,7 +124,7 @@ GIVEN = {
 }
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("given", GIVEN)
 def test_the_printed_call_runs_and_once_filled_in_makes_a_private_model(given):
     make, arguments = GIVEN[given]
@@ -341,6 +341,7 @@ def advised(private: pmp.PrivateModel) -> list[str]:
     return calls_in(refused.value.cure)
 
 
+@pytest.mark.audit
 def test_where_calibrate_trims_by_itself_the_cure_says_so():
     domain = {"site_of": {0, 1}, "y": (-3, 3)}
     private = pmp.privatize(centered(), records="person", domain=domain)
@@ -354,7 +355,7 @@ def test_where_calibrate_trims_by_itself_the_cure_says_so():
         assert pmp.calibrate(each, epsilon=1, delta=1e-6).guarantee
 
 
-@pytest.mark.thin(2)
+@pytest.mark.audit
 @pytest.mark.parametrize("entries", [2, 3])
 def test_ordered_cutpoints_get_a_box_and_no_mass(entries):
     private = pmp.privatize(cutpoints(entries), records="person", domain={"x": (0, 1)})
@@ -419,7 +420,7 @@ def _lifetime(kind: str):
     return pm.Exponential.dist(pm.math.exp(-level))
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("dim", [True, False])
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("kind", ["exponential", "weibull", "geometric"])

@@ -112,6 +112,7 @@ def test_the_reports_stand_alone(folder, name):
         assert outside not in page.replace("http://www.w3.org", "")
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["draws", "summary"])
 def test_a_saved_release_is_reported_from_the_command_line(folder, capsys, name):
     assert main(["report", f"{name}.nc"]) == 0

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
@@ -246,9 +247,8 @@ def _exact_quantiles(rv: Variable, tail: float, shape: tuple[int, ...]) -> Any:
     if any(v.owner is not None and _is_random(v) for v in ancestors(rv.owner.inputs)):
         return None
     try:
-        low, high = (
-            pm.icdf(rv, q, warn_rvs=False).eval(mode="FAST_COMPILE") for q in (tail, 1.0 - tail)
-        )
+        ends = [pm.icdf(rv, q, warn_rvs=False) for q in (tail, 1.0 - tail)]
+        low, high = pytensor.function([], ends, mode="FAST_COMPILE")()
     except (NotImplementedError, TypeError, ValueError):
         return None
     if not (np.isfinite(low).all() and np.isfinite(high).all()):

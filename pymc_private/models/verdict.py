@@ -35,7 +35,12 @@ MOST_ELEMENTS = 1000
 
 def free_coordinates(private: PrivateModel) -> int:
     """Number of continuous coordinates of the parameters, after PyMC's value transforms."""
-    point = private.base.initial_point(random_seed=0)
+    base = private.base
+    transforms = [base.rvs_to_transforms[rv] for rv in base.free_RVs]
+    if all(t is None or t.ndim_supp == 0 for t in transforms):  # elementwise: shapes stay
+        continuous = [rv.name for rv in base.free_RVs if rv.type.dtype.startswith("float")]
+        return sum(math.prod(private.shapes[name]) for name in continuous)
+    point = base.initial_point(random_seed=0)
     return sum(value.size for value in point.values() if np.asarray(value).dtype.kind == "f")
 
 

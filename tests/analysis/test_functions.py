@@ -86,7 +86,7 @@ def test_rounded_ends_hold_the_real_value_on_a_fine_grid(name):
     assert misses(ALL[name], grid(name, 10_000)) == []
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("name", UNARY)
 @given(data=st.data())
 def test_rounded_ends_hold_the_real_value_anywhere(name, data):

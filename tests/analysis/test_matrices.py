@@ -86,7 +86,7 @@ def test_what_is_written_out_is_the_same_function(name, lower):
         np.testing.assert_allclose(new, old, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_values_of_the_op_stay_in_the_bounds_of_what_is_written_out(name):
     """Of the Op's own values, by the bounds of the other form."""

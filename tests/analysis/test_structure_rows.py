@@ -20,6 +20,7 @@ def ball_rows(rng, center, scale, radius, count):
     return center + scale * z
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "build", [lambda: pt.dot(X, x), lambda: pt.dot(X, Y), lambda: pt.dot(x, Y)]
 )

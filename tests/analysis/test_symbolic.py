@@ -44,7 +44,7 @@ def box_of(variable, rng):
     return random_box(rng, NUMBERS[variable], low, high)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_symbolic_ends_agree_with_numbers_and_hold_values(name):
     rng = np.random.default_rng(1)

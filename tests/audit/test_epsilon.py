@@ -36,7 +36,7 @@ def bound(name: str, rng, n: int, *, fault: float = 1.0, way: str = "score", **r
     return epsilon_lower_bound(p, q, delta=mechanism.delta, score=score, **rates)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @each_way_the_other_slowly
 @each_mechanism
 def test_the_bound_exceeds_the_truth_no_more_often_than_stated(name, way):
@@ -133,7 +133,7 @@ def test_limits_that_forget_one_side_of_the_count_would_break_the_stated_rate(mo
     assert not within(how_often(too_large, 500), LOOSE, 500)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @each_way
 @each_mechanism
 def test_with_draws_enough_the_bound_reaches_four_fifths_of_epsilon(name, way):

@@ -40,7 +40,7 @@ RIGHT = {
 }  # fmt: skip
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("test", RIGHT.values(), ids=RIGHT.keys())
 def test_right_code_is_rejected_no_more_often_than_stated(test):
     assert within(how_often(lambda rng: not test(rng).passes), 0.1)
@@ -84,7 +84,7 @@ def sticky(rng):
     return neighbors_agree(sides + rng.random(N) / 2, 0.75, **RATES)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("test", [shifted, raised, biased, sticky])
 def test_a_defect_of_the_stated_size_is_missed_no_more_often_than_stated(test):
     assert within(how_often(lambda rng: test(rng).passes), 0.2)

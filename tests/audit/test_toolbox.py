@@ -37,7 +37,7 @@ def simulated():
 
 
 # ---- delta -------------------------------------------------------------------------------------
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", ["randomized response", "gaussian"])
 @pytest.mark.parametrize("epsilon", [0.0, 0.5])
 def test_the_bound_of_delta_exceeds_the_truth_no_more_often_than_stated(name, epsilon):
@@ -303,7 +303,7 @@ def test_the_name_of_a_file_inside_is_a_text():
     assert not audit.release_leaks({"saved": "main.nc", "to": Path("b.json")}, {"y": SECRET}).leaks
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("published", "n", "levels"),
     [([0.0, 1.0, 2.0], 3, 1000), ([0.0, 1.0, 5.0, 2.0], 4, 50), (0.53, 100, 2), (2.25, 4, 11)],

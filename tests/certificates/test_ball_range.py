@@ -83,7 +83,7 @@ CASES = {
 SLOW = ("as a multivariate normal", "a scale for each entry")
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "case", [pytest.param(c, marks=pytest.mark.audit if c in SLOW else ()) for c in CASES]
 )
@@ -214,6 +214,7 @@ def test_a_norm_that_is_too_small_is_caught(monkeypatch):
         pmp.certify(normal(2, pmp.Ball(1.0), (-1.0, 1.0), (0.5, 3.0)))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "case", ["centered", "the mean aside", "an ellipsoid aside", "written out"]
 )

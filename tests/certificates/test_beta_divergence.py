@@ -73,6 +73,7 @@ def variation(table):
     return float((pairs.max(axis=0) - pairs.min(axis=0)).max())
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("beta", [0.1, 0.5, 2.0])
 def test_the_record_is_the_score(beta):
     y, x = np.array([-2.0, 0.1, 1.0, 3.0]), np.array([-1.0, 0.0, 0.5, 1.0])
@@ -110,6 +111,7 @@ def test_the_expected_score_is_greatest_at_the_parameters_of_the_records():
     assert np.argmax(mean) == 2
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("beta", [0.2, 1.0])
 def test_no_pair_of_records_escapes_the_range(beta):
     """A search over extreme records and parameters; half of the range would be caught."""
@@ -157,6 +159,7 @@ def test_several_entries_of_a_record_are_scored_one_by_one():
     np.testing.assert_allclose(found, normal_score(0.5, data, 0.3, 1.0).sum(axis=1), rtol=1e-6)
 
 
+@pytest.mark.audit
 def test_it_is_planned_and_drawn_as_any_model():
     private = pmp.beta_divergence(poisson(), 0.5)
     plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=1)

@@ -39,7 +39,7 @@ def own(private: Callable, name: str, seed: int = 1) -> Callable:
     return own_logp(private(name, seed))
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("name", ZOO)
 def test_a_model_of_the_zoo_has_a_tight_certificate(name, certificate):
     entry, found = BY_NAME[name], certificate(name)
@@ -48,12 +48,13 @@ def test_a_model_of_the_zoo_has_a_tight_certificate(name, certificate):
     assert found.tightness <= entry.ceiling
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("name", HALF)
 def test_draws_cost_their_ranges_together(name, certificate):
     assert certificate(name).guarantee(3).pure_epsilon >= 3 * certificate(name).range
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", [name for name in ZOO if BY_NAME[name].exact])
 def test_the_range_is_the_formula_of_t5(name, certificate):
     exact, found = BY_NAME[name].exact, certificate(name)
@@ -122,7 +123,7 @@ def test_a_row_reads_its_own_record_only(name, private):
     assert np.array_equal(np.delete(before, N // 2), np.delete(after, N // 2))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", HALF)
 def test_rows_may_be_stacked_in_any_number(name, private):
     """The coarse table of a few rows is that of all n rows, each with its own cell."""
@@ -194,6 +195,7 @@ def test_a_certificate_says_that_numbers_in_the_model_are_taken_on_trust():
     assert repr(found).count("every number and array written into the model") == 1
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("short", "cut", "said"),
     [("float64", False, ""), ("float64", True, "up to 2e-8"), ("float32", False, "about 1e-7")],

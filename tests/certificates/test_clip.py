@@ -46,7 +46,7 @@ def variation(table):
     return float((pairs.max(axis=0) - pairs.min(axis=0)).max())
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_pair_of_records_escapes_the_range(name):
     score = BY_NAME[name]
@@ -72,7 +72,7 @@ def test_the_record_is_the_clipped_log_likelihood(name):
     assert cut[0]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_plain_model_is_the_prior_and_the_clipped_terms(name):
     score = BY_NAME[name]
@@ -88,7 +88,7 @@ def test_the_plain_model_is_the_prior_and_the_clipped_terms(name):
             assert whole(point) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", ["identity link", "uniform", "two outcomes", "elementwise dark"])
 def test_the_plain_model_compiles_as_pymc_compiles(name):
     """In the default mode of each stack, at a start and where log-likelihoods are -inf or NaN."""

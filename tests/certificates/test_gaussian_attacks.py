@@ -31,7 +31,7 @@ def private_of(build, domain=None, **keywords):
     return pmp.privatize(model, records="i", domain={"x": (-1, 1)}, **keywords)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("top", "own"), [(2.158806172541538, 1.6054539432241523e-05), (1.0, 1e-3), (3e-5, 1e3)]
 )

@@ -276,7 +276,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_concave_is_refused_by_name(name):
     outcome, words = REFUSED[name]
@@ -290,7 +290,7 @@ def test_what_is_not_concave_is_refused_by_name(name):
         concavity(private_of(build, domain))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("prior", [pm.Laplace, pm.Logistic, pm.Uniform, pm.Flat])
 def test_priors_that_are_not_strongly_concave_are_refused_by_name(prior):
     def build(rng):

@@ -79,7 +79,7 @@ SLOW = {
 }
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.audit] if n in SLOW else []) for n in FORMULAS],
@@ -287,6 +287,7 @@ def test_short_integers_do_not_wrap_around(dtype, kind):
     assert metric.between({"y": low}, {"y": low}) == 0
 
 
+@pytest.mark.audit
 def test_a_softmax_has_a_distance_or_is_refused_by_name():
     n = 6
     with pm.Model(coords={"i": range(n)}) as model:

@@ -38,7 +38,7 @@ def truth(power):
     return logs[0] - logs[1]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("power", [1.0, 0.5])
 @pytest.mark.parametrize("clip", [False, True])
 def test_a_private_model_reads_log_phi_to_the_last_digits(power, clip):

@@ -26,7 +26,7 @@ def rows_of(made, points, column):
         yield points[:, made.coordinates.slices[column.variable, copy]]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", ["dirichlet multinomial", "multinomial", "normal mixture"])
 def test_rows_have_their_sums_and_stay_in_the_box(name):
     made, rng = objective(name), np.random.default_rng(4)

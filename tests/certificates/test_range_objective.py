@@ -59,7 +59,7 @@ def test_no_quadruple_varies_by_more_than_the_bound(name, private):
         assert bracket.lower >= found.max() * 0.97  # the search inside is no worse than chance
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", ["normal", "poisson regression", "gamma", "hierarchical"])
 def test_random_boxes_are_enclosed(name):
     objective = next(objectives(private_of(name)))

@@ -390,7 +390,7 @@ COUPLED = [
 ]
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(10)
 @pytest.mark.parametrize("build", COUPLED, ids=lambda build: build.__name__)
 def test_records_that_are_not_apart_are_refused(build):
     model = model_of(build, one=range(1))
@@ -526,7 +526,7 @@ def test_a_pole_at_the_edge_of_the_domain_is_named():
     refused(NotCertified, lambda: pmp.certify(trimmed), "smaller domain for y")
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("group", [range(6), (0, 70), (4, 9)])
 def test_an_index_that_leaves_its_array_is_not_certified(group):
     def build():
@@ -551,7 +551,7 @@ def trimmable():
     return pmp.privatize(model_of(build), records="i", domain=DOMAIN)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("keywords", "word"),
     [

@@ -30,7 +30,7 @@ def shares(counts):
     return values / values.sum(axis=-1, keepdims=True)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(("given", "unit"), [
     ({"epsilon": 1e5}, "row"), ({"epsilon": 1e300}, "attribute"),
     ({"epsilon": 1e8, "delta": 1e-5}, "row"), ({"rdp": (1.5, 1e300), "delta": 1e-5}, "attribute"),
@@ -50,7 +50,7 @@ def test_a_huge_budget_gives_the_counts_themselves(given, unit):
         assert np.isfinite(pmp.counts.count_posterior(noisy, draws=5)[name]).all()
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("counts", [
     [7], [0, 0], [10**9, 5, 0], list(range(60)), several(), several(10**7)
 ], ids=["one", "none", "big", "many", "several", "several big"])  # fmt: skip
@@ -84,6 +84,7 @@ def test_where_no_draw_can_be_planned_noise_serves():
     assert release.facts["counts"]["method"] == "noisy"
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("epsilon", [2e-11, 1e5, 1e300])
 def test_naive_bayes_answers(epsilon):
     book = ledger()

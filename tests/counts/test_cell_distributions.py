@@ -29,6 +29,7 @@ def count_by_count(noisy, law, scale, a, tilt, most=None, least=0):
     return special.logsumexp(logs), mean, chance @ (n - mean) ** 2
 
 
+@pytest.mark.thin(3)
 @LAWS
 @pytest.mark.parametrize("a", [0.01, 0.3, 1.0, 6.0])
 @pytest.mark.parametrize("scale", [5.0, 37.0, 600.0])

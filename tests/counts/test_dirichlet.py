@@ -27,7 +27,7 @@ def naive_bayes_tables():
     return {"class": ages.sum("age"), "age": ages}
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(
     "words",
     [

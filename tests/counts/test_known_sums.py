@@ -61,7 +61,7 @@ def exact(found: TablePosterior, law: str, known: bool = True, sd: float = SD) -
     return np.array(means) / mass(each.prod(axis=0))
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
 @pytest.mark.parametrize("which", ROWS)
 def test_draws_of_a_row_with_a_known_sum_are_exact(which, law):
@@ -93,7 +93,7 @@ def test_cells_priors_do_not_fix_the_sum(which):
     assert wrong > 1.5 * right
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
 @pytest.mark.parametrize("a", [0.05, 0.3])
 def test_draws_add_up_to_a_public_total(a, law):
@@ -221,7 +221,7 @@ def test_draws_of_several_rows_of_known_sums_add_up_to_a_public_total(seed, law,
     assert abs(drawn.mean() - total) > 0.03 * total
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("cells", "a", "scale", "center", "spread"),
     [

@@ -84,6 +84,7 @@ def divergence(tables, posterior):
     return total
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("scale", [5.0, 20.0, 60.0])
 def test_tables_that_learn_from_each_other_are_closer(scale):
     better = []

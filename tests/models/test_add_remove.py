@@ -129,7 +129,7 @@ def summed(f, n, **keywords):
     return pmp.privatize(model, **(given | keywords))
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("name", PER_RECORD)
 def test_what_is_per_record_is_counted_per_record(name):
     written, one = PER_RECORD[name]
@@ -140,7 +140,7 @@ def test_what_is_per_record_is_counted_per_record(name):
     assert said[0] <= 1.02 * truth
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_sum_over_records_is_refused_by_name(name):
     said = assert_blind(lambda n: summed(REFUSED[name], n))
@@ -160,7 +160,7 @@ STATISTICS = {
 }
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", STATISTICS)
 def test_sufficient_statistics_are_sums_over_records(name):
     written, truth = STATISTICS[name]
@@ -196,6 +196,7 @@ def test_a_distribution_of_sums_counts_its_records(n):
     assert math.log(20) <= pmp.certify(private).range <= math.log(20) * 1.001
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("where", ["likelihood", "prior"])
 @pytest.mark.parametrize("n", [4, 7])
 def test_the_length_of_an_array_written_into_a_model_is_their_number(where, n):
@@ -321,7 +322,7 @@ def test_no_model_of_the_zoo_tells_its_number_of_records(one):
     assert_blind(zoo_model(one), (*COUNTS, 17), one.box, planned=False)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("one", SEQUENCES, ids=lambda one: one.name)
 def test_sequences_are_refused_alike(one):
     def build(n):

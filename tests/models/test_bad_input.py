@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[Callable, dict, dict]] = {
 }
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("name", REFUSED)
 def test_no_number_is_printed_where_the_likelihood_has_none(name):
     with pytest.raises(NotCertified) as refusal:
@@ -184,13 +184,14 @@ SOUND: dict[str, tuple[Callable, dict, dict, float]] = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", SOUND)
 def test_unusual_but_right_declarations_have_the_right_range(name):
     *model, exact = SOUND[name]
     assert exact * (1 - 1e-9) <= certified(*model).range <= exact * 1.05
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("likelihood", "domain", "possible"),
     [

@@ -146,7 +146,7 @@ SLOW = {f: [pytest.mark.audit] for f in FAMILIES if f not in FAST}
 SLOW["hurdle_negativebinomial"].append(UNPROVED)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.audit
 @pytest.mark.parametrize("family", [pytest.param(f, marks=SLOW.get(f, ())) for f in FAMILIES])
 def test_a_family_is_certified_and_keeps_its_likelihood(family):
     model, private = private_of(family)

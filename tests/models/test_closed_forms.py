@@ -52,7 +52,7 @@ def slope_by_graph(private, at):
     return float(slope(at))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("build", "top", "box"),
     [
@@ -215,7 +215,7 @@ def coins_in(observed, domain):
     return pmp.privatize(model, records="r", domain={"Y": domain})
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(
     ("build", "observed", "domain", "proved"),
     [

@@ -79,6 +79,7 @@ def integral_of(rv, low, high, beta, n=50):
     return float(np.squeeze(power_integral(rv, source, beta, n).eval()))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_continuous_integrals_are_those_of_quadrature(name):
     rv, density, ends = CONTINUOUS[name]
@@ -90,6 +91,7 @@ def test_continuous_integrals_are_those_of_quadrature(name):
         assert integral_of(rv, -4.0, 3.0, beta) == pytest.approx(sum(parts), rel=1e-5)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", DISCRETE)
 def test_discrete_integrals_are_sums_over_the_domain(name):
     rv, mass, most = DISCRETE[name]

@@ -69,7 +69,7 @@ def table_of(private, points) -> np.ndarray:
     return np.array(rows)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("name", FINITE)
 def test_a_distribution_has_a_finite_range_that_no_pair_escapes(name):
     """1369 pairs of records, each at all pairs of the points."""

@@ -31,7 +31,7 @@ def log_density(model, t):
     return float(logp({name: np.asarray(value)}))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("neighbors", NEIGHBORS)
 @pytest.mark.parametrize("clipped", [False, True])
 def test_a_power_tempers_what_records_say_and_nothing_else(neighbors, clipped):

@@ -281,7 +281,7 @@ def test_clean_models_are_silent(name):
     assert "proves nothing" in repr(report)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("name", BY_NAME)
 def test_no_model_of_the_zoo_gets_a_warning(name, seed):

@@ -41,7 +41,7 @@ def test_addition_is_bounded_by_what_one_record_can_say(two):
     assert found.guarantee(1).neighbors == "add_remove"
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "name",
     [

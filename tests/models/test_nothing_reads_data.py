@@ -169,7 +169,7 @@ def snapshot(model):
     }
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_users_model_is_left_untouched(name):
     entry = BY_NAME[name]

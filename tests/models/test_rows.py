@@ -62,7 +62,7 @@ PATTERNS = {
 }
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("private_axis", [None, 0, 1, 2])
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_an_element_that_changes_with_a_record_is_labeled_by_it(pattern, private_axis):
@@ -160,7 +160,7 @@ ROW_BY_ROW = [
 ]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("term", ROW_BY_ROW, ids=lambda term: term.__name__)
 def test_rows_that_differ_or_count_are_walked_as_they_are(term):
     """A few rows stacked would be another model: with 37 rows the range is what it is."""

@@ -376,6 +376,7 @@ def test_a_clip_of_black_boxes_in_a_sequence_needs_no_rule(monkeypatch):
     assert pmp.certify(clipped, progressbar=False).range == pytest.approx(8.0)
 
 
+@pytest.mark.audit
 def test_units_and_powers_scale_the_range(certified):
     sequence, (_, whole) = BY_NAME["started chain"], certified("started chain")
     units = sequence.privatize(np.arange(N) % 2, records_per_unit=3)

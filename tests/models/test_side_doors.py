@@ -30,6 +30,7 @@ def baked(values, mean) -> pm.Model:
 DOMAIN = {"constant_0": pmp.Interval(0, 100), "y": pmp.Interval(-1, 1)}
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "mean",
     [
@@ -100,6 +101,7 @@ def hidden(values, slope) -> pt.TensorVariable:
     return OpFromGraph([inside], [pt.as_tensor(values) * inside])(slope)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("factor", [pm.Potential, pm.Deterministic], ids=["factor", "computed"])
 def test_an_array_of_records_inside_an_inner_graph_is_seen(factor):
     values = np.linspace(0.0, 1.0, N)
@@ -156,7 +158,7 @@ def test_what_a_deterministic_reads_of_plain_shared_arrays_stays():
     assert {"public", "again"} <= set(release.posterior)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(
     "mean",
     [

@@ -59,7 +59,7 @@ def test_a_planned_tilt_fits_the_ledger_it_was_planned_for(total):
     assert len(law.sample(ledger=budget, progressbar=False).posterior.draw) == draws
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(
     ("one", "other"),
     [

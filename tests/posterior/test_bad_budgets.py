@@ -99,7 +99,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_refused_with_what_to_do(name):
     ask, kind, message = REFUSED[name]
@@ -108,7 +108,7 @@ def test_it_is_refused_with_what_to_do(name):
     assert "allowed" in str(refusal.value)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "budget",
     [

@@ -66,6 +66,7 @@ def test_the_largest_range_fits_and_a_larger_one_does_not(epsilon, delta, count)
     assert largest >= largest_range(epsilon, 0.0, count)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "count", "road"),
     [
@@ -146,6 +147,7 @@ def squared(n):
     pm.Normal("y", mu**2, 1, observed=np.zeros(n), dims="i")
 
 
+@pytest.mark.audit
 def test_a_plan_that_has_to_trim_takes_the_mass_that_promises_most():
     private = pmp.privatize(model_of(squared), records="i", domain={"y": (-2, 2)})
     plan = pmp.calibrate(private, epsilon=1.0, delta=1e-6, draws=4)
@@ -210,6 +212,7 @@ def test_each_part_of_a_request_is_in_the_fingerprint(private):
     assert len({plan.fingerprint for plan in plans}) == len(plans)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("release", ["draws", "summary"])
 def test_a_plan_that_takes_long_says_what_it_weighs(release, monkeypatch):
     said = []

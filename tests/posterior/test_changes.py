@@ -247,7 +247,7 @@ def watched(monkeypatch, plan) -> list[np.ndarray]:
     return seen
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(14)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("road", ROADS)
 def test_changed_data_are_refused_before_the_charge_or_clipped_in_it(
@@ -273,6 +273,7 @@ def test_changed_data_are_refused_before_the_charge_or_clipped_in_it(
     assert np.allclose(seen[0], inside(plan.private, held), rtol=1e-9, atol=0)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("road", ROADS)
 def test_a_draw_is_that_of_the_data_inside_the_domain(road, changed):
     plan = plan_of(road)
@@ -284,7 +285,7 @@ def test_a_draw_is_that_of_the_data_inside_the_domain(road, changed):
     assert all(np.allclose(found[name], expected[name], atol=1e-6) for name in expected.data_vars)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("values", [[2.0, 0.0, 0.0], [1.0, 0.0], [np.nan, 0.0, 0.0]])
 @pytest.mark.parametrize("road", ROADS)
 def test_a_changed_public_array_is_refused_where_the_model_reads_it(road, values, changed, book):
@@ -334,7 +335,7 @@ def test_another_region_or_power_is_refused(road, other, book):
 AT_ONCE = ("inverse of Beta", "inverse of normal", "Dirichlet", "Dirichlet, added")
 
 
-@pytest.mark.thin(8)
+@pytest.mark.thin(16)
 @pytest.mark.parametrize("epsilon", [None, 1.0], ids=["at cost", "within a budget"])
 @pytest.mark.parametrize("change", ["7", "-1", "NaN", "longer", "shorter", "another rank"])
 @pytest.mark.parametrize("road", AT_ONCE)
@@ -394,6 +395,7 @@ def test_another_record_stays_as_it_is(changed, book):
     assert found.sum(axis=1).tolist() == [1] * N
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("kind", [np.int64, np.float64])
 @pytest.mark.parametrize("hold", [np.asarray, xr.DataArray, pd.Series, pd.DataFrame])
 def test_counts_changed_between_plan_and_draw_do_not_matter(kind, hold, monkeypatch):

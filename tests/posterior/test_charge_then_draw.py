@@ -227,7 +227,7 @@ def test_a_place_is_tried_before_the_charge(plan, ledger, tmp_path, monkeypatch)
     assert len(ledger.entries) == 1
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(
     ("keywords", "words"),
     [
@@ -286,7 +286,7 @@ def test_a_private_model_without_a_budget_is_charged_at_cost():
     assert float(book.spent.epsilon) == release.guarantee.pure_epsilon
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("keywords", "error"),
     [

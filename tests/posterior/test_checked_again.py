@@ -62,7 +62,7 @@ def weighted(slope_plan):
         slope_plan.private.base[name].set_value(values)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("keywords", [{}, {"random_seed": 1}, {"name": "main"}])
 def test_a_plan_whose_public_data_were_changed_is_refused(weighted, keywords):
     book = pmp.Ledger(epsilon=5)
@@ -94,7 +94,7 @@ def test_data_that_left_their_domain_are_clipped_again_after_the_charge(weighted
     assert np.all(base["x"].get_value() == 1.0)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("low", [0.2, 0.31, 0.4])
 @pytest.mark.parametrize(("draws", "delta"), [(1, 0.0), (2, 1e-3), (2, 0.3)])
 def test_at_cost_without_a_ledger_is_never_refused(low, draws, delta):
@@ -235,6 +235,7 @@ def test_a_refused_plan_prints_its_price_rounded_up():
     assert price <= printed <= price * 1.001
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("keywords", [{}, {"epsilon": 1.0}])
 @pytest.mark.parametrize("patience", [-1.0, 1e9])
 def test_without_a_progress_bar_sampling_prints_nothing(monkeypatch, capsys, keywords, patience):

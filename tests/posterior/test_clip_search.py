@@ -52,6 +52,7 @@ def value(private, information, bounds):
     return information.gain(private, power, bounds)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_no_clip_of_a_coarse_grid_promises_a_tenth_more(name):
     private = private_of(MODELS[name][0], **MODELS[name][1])
@@ -95,6 +96,7 @@ def test_a_potential_is_judged_by_records_of_its_domain():
         simulated_information(private, N)
 
 
+@pytest.mark.audit
 def test_a_clip_that_is_not_taken_is_no_warning():
     private = private_of(MODELS["exponential"][0], y=(0, 20))
     words = {"epsilon": 1, "delta": 1e-6, "draws": 10, "clip": True}
@@ -106,6 +108,7 @@ def test_a_clip_that_is_not_taken_is_no_warning():
     assert isinstance(plan, pmp.SummaryPlan)
 
 
+@pytest.mark.audit
 def test_a_clip_of_ordered_cutpoints_gets_boxes_with_a_gap():
     """No central box holds cutpoints, and the box sampler needs one."""
     ordered = pm.distributions.transforms.ordered

@@ -77,7 +77,7 @@ def plan_words(release):
     return next(said for said in release.guarantee.assumptions if "categories, tables" in said)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("neighbors", ["substitute", "add_remove"])
 @pytest.mark.parametrize("build", [categorical, coins])
 def test_a_plan_is_the_same_as_what_sample_makes_of_the_model(build, neighbors):
@@ -95,6 +95,7 @@ def test_a_plan_is_the_same_as_what_sample_makes_of_the_model(build, neighbors):
     assert plan.sampler in plan.summary()
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("build", "least"), [(categorical, 2.0), (coins, 12.0)])
 def test_an_added_record_costs_one_gamma_pair(build, least):
     """T10: it puts the power into one cell, at worst the one of the least prior parameter."""
@@ -151,7 +152,7 @@ def test_what_is_not_counted_in_one_cell_has_no_pair_under_add_remove():
     assert conjugate_pair(pmp.privatize(trials, records="person", neighbors="add_remove")) is None
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("neighbors", ["substitute", "add_remove"])
 @pytest.mark.parametrize("total", [1, 2])
 def test_one_hot_rows_count_as_categories(total, neighbors):

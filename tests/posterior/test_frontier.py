@@ -184,6 +184,7 @@ def test_a_plan_of_some_worth_is_not_clipped_but_told_what_a_clip_would_do(alone
     assert "clip=True in calibrate (another model, " in alone.summary()
 
 
+@pytest.mark.audit
 def test_one_draw_is_taken_unless_the_budget_affords_more_of_the_whole_likelihood(slopes):
     plan = pmp.calibrate(slopes, clip=False, **BUDGET)
     assert plan.draws == 1

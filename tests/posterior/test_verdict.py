@@ -114,6 +114,7 @@ def potential(f, prior, **keywords):
     return pmp.privatize(model, records={"x": 0}, domain={"x": (-1, 1)}, **keywords)
 
 
+@pytest.mark.audit
 def test_potentials_are_judged_by_records_of_the_domain():
     flat = potential(lambda x, mu: 1e-4 * pm.math.tanh(mu) * x, lambda: pm.Normal("mu", 0, 1))
     plan = pmp.calibrate(flat, epsilon=1, delta=1e-6)
@@ -138,6 +139,7 @@ def test_no_verdict_where_nothing_can_be_simulated(monkeypatch):
     assert "INFORMATIVE" not in plan.summary()
 
 
+@pytest.mark.audit
 def test_no_verdict_where_no_draw_of_the_prior_is_near_what_records_tell():
     with pm.Model() as model:
         mu = pm.Normal("mu", 0, 1)

@@ -107,7 +107,7 @@ def precise_delta(eps: float, n: int, R: float) -> mpmath.mpf:
         return best
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(
     ("eps", "n", "R"),
     [

@@ -107,7 +107,7 @@ def test_adding_a_record_to_a_large_prior():
     assert gamma_rate_delta(3e4, 1e9, 1.2, 1.0) <= 1.0
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("neighbors", ["substitute", "add_remove"])
 @pytest.mark.parametrize(
     "alpha", [1.0, *(pytest.param(a, marks=pytest.mark.audit) for a in (100.0, 1000.0)), 1e6, 1e8]
@@ -135,7 +135,7 @@ def test_no_prior_parameter_is_looked_for_forever(budget):
         beta_pair_alpha(*budget)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("eps", "r", "alpha"), [(1e-4, 0.001, 1000.0), (50.0, 1.0, 0.01), (0.1, 1.0, 50.0)]
 )

@@ -74,7 +74,7 @@ def test_gaussian_plans_are_gaussian(mu, n, delta):
     assert exact * (1 - 1e-10) <= found <= exact * 1.003
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("R", "n"), [(0.1, 10), (1.0, 5), (0.1, 300)])
 def test_a_plan_of_posterior_draws_is_above_their_exact_curve(R, n):
     found = convolved_epsilon([PrivacyEvent("bounded_range", R, 0.0, n)], 1e-6)
@@ -82,6 +82,7 @@ def test_a_plan_of_posterior_draws_is_above_their_exact_curve(R, n):
     assert br_eps(1e-6, n, R) * (1 - 1e-9) <= found <= br_eps(1e-6, n, R) * 1.25
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("eps", [0.0, 0.1, 0.5, 1.0])
 def test_two_dirichlet_draws_agree_with_quadrature(eps):
     found = convolved_delta([PrivacyEvent("beta_pair", 0.3, 0.0, 2, 4.0)], eps)

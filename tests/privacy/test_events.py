@@ -22,7 +22,7 @@ def theirs(event, delta: float, **relation) -> float:
         return accountant.get_epsilon(delta)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-9])
 @pytest.mark.parametrize("mu", [0.1, 0.5, 2.0])
 def test_both_libraries_agree_on_gaussians(mu, delta):
@@ -50,6 +50,7 @@ def test_both_convolutions_agree_on_randomized_response():
     assert ours == pytest.approx(other, rel=2e-3)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "one",
     [

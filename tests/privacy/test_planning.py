@@ -41,7 +41,7 @@ def test_the_table_of_t4(R, n, pure, exact):
     assert by_curve <= by_zcdp <= by_pure
 
 
-@settings(max_examples=40)
+@settings(max_examples=20 if settings.default.max_examples < 1000 else 1000)
 @given(e=st.floats(0.05, 10.0), d=st.floats(1e-9, 0.01), n=st.integers(1, 60))
 def test_what_is_affordable_fits_and_hardly_more_does(e, d, n):
     R = range_affordable(e, d, n)

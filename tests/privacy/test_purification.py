@@ -39,7 +39,7 @@ def worst_loss(b, near, gamma, points):
         return np.log((1 - gamma) * p1 + gamma / points) - np.log((1 - gamma) * p2 + gamma / points)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("b", [0.0, 1e-3, 0.1, 1.0, 3.0])
 @pytest.mark.parametrize(("slack", "gamma", "points"), [(0.4, 0.1, 50), (0.02, 1e-3, 500)])
 def test_no_law_within_the_divergence_loses_more(b, slack, gamma, points):

@@ -47,6 +47,7 @@ def test_draws_of_any_prior_are_called_draws_of_the_prior(name):
     assert "hardly distinguishable" in learned_lines(released(values, PRIORS[name]))[0]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("draws", "elements"), [(5, 1), (10, 3)])
 def test_the_interval_of_the_share_holds_as_often_as_it_says(draws, elements):
     """Posteriors half as wide as their prior; elements independent of each other."""

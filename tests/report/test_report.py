@@ -230,7 +230,7 @@ def _spills(figure: Figure) -> float:
     return max(-drawn.x0, -drawn.y0, drawn.x1 - width, drawn.y1 - height)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("draws", "dark"), [(1, False), (2, True), (10, False), (61, True)])
 def test_plots_fit_their_labels_at_any_number_of_draws(draws, dark) -> None:
     one = released(draws)
@@ -288,7 +288,7 @@ def test_the_curve_in_the_plot_is_the_guarantee() -> None:
     assert delta == pytest.approx(guarantee.delta(float(epsilon)))
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(
     ("guarantee", "delta"),
     [

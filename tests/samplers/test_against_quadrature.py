@@ -154,7 +154,7 @@ def distances(name: str, seed: int, power: float = POWER) -> tuple[list[float], 
     return [distance(draws[:, k], *exact[k]) for k in range(len(exact))], n
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_box_draws_follow_the_posterior(name):
     found, n = distances(name, seed=11)
@@ -191,7 +191,7 @@ def _flat(target, lower, upper, start, rounds=1):
     return CellEnvelopes(start, pieces, log_mass(pieces), zero, zero, np.full(len(zero), -np.inf))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("form", range(4))
 def test_every_form_of_the_envelope_gives_the_same_law(monkeypatch, form):
     # A curvature that is wrong by a tenth is caught too, below.

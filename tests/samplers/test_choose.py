@@ -57,7 +57,7 @@ def test_the_strongest_claim_is_taken(beta, square):
     assert choose_sampler(beta, strict=True) == pmp.samplers.Conjugate()
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", ["conjugate", "boxes", "grid"])
 def test_each_sampler_can_be_named_and_says_what_it_claims(beta, name):
     plan = pmp.calibrate(beta, epsilon=1, draws=3, sampler=name)

@@ -69,7 +69,7 @@ ONCE = ("student", "two outcomes", "blockwise dark")
 FAST = [name if name in ONCE else pytest.param(name, marks=pytest.mark.audit) for name in BOXES]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", FAST)
 def test_the_density_never_escapes_its_envelope(name):
     score, private = trimmed(name)
@@ -103,7 +103,7 @@ def distances(name, ends=None, seed=3):
     return [distance(draws[:, k], *exact[k]) for k in range(len(sides))], n
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", FAST)
 def test_box_draws_follow_the_clipped_posterior(name):
     found, n = distances(name)

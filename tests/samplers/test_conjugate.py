@@ -102,7 +102,7 @@ def truncated(law, low, high):
     return lambda x: (law.cdf(x) - a) / (b - a)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("trimmed", [False, True], ids=["whole", "trimmed"])
 @pytest.mark.parametrize("name", EXACT)
 def test_draws_follow_the_posterior(name, trimmed):
@@ -223,7 +223,7 @@ def crossed_precision(y):
     pm.Normal("y", pm.Normal("mu", 0, sigma=t), tau=t, observed=y)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(
     ("build", "y", "domain"),
     [

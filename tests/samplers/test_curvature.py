@@ -70,6 +70,7 @@ def least_excess(target) -> float:
     return worst
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("case", CASES)
 def test_the_matrix_is_above_every_hessian_of_its_box(case):
     assert least_excess(made(case)) > -1e-9

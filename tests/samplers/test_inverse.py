@@ -65,7 +65,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("name", CASES)
 def test_draws_follow_their_law(name):
     law, lattice, low, high, exact, back = CASES[name]

@@ -35,7 +35,7 @@ MEANS = {
 }
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("public", [(), ("x",)], ids=["private", "public"])
 @pytest.mark.parametrize("name", MEANS)
 def test_the_posterior_is_the_normal_law_of_the_textbook(name, public):

@@ -43,7 +43,7 @@ def test_states_of_one_chain_are_refused_with_the_reason(private):
         )
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("tune", [-1, 0, 2.5, "a", None, True])
 def test_steps_that_are_no_number_are_refused_before_the_charge(private, tune):
     with pytest.raises(pmp.errors.DomainError, match="tune= counts steps"):

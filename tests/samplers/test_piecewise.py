@@ -50,7 +50,7 @@ def draw_one(piece: Envelopes, uniforms: np.ndarray) -> np.ndarray:
     return draw_from_envelopes(piece, uniforms[None], np.zeros((1, len(uniforms))))[0]
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("half", [1e-9, 0.3, 7.0])
 @pytest.mark.parametrize("high", SLOPES)
 @pytest.mark.parametrize("low", SLOPES)

@@ -116,7 +116,7 @@ def cdf_of(edges, weight):
     return lambda at: np.interp(at, edges, np.append(0.0, np.cumsum(weight)))
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize(("name", "wall"), PAIRS)
 @pytest.mark.parametrize("eta", [0.02, 0.5])
 def test_a_step_is_the_ideal_one(name, wall, eta):
@@ -158,7 +158,7 @@ def test_a_step_with_a_fault_is_caught(fault, monkeypatch):
     assert not cdf_envelope(z[:, 0], cdf_of(edges, kernel("logistic", wall, eta)[400])).passes
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(("name", "wall"), PAIRS)
 def test_the_divergence_contracts_as_promised(name, wall):
     eta = 0.05
@@ -175,7 +175,7 @@ def test_the_divergence_contracts_as_promised(name, wall):
         assert divergence(law) <= start * (1 + eta) ** (-2 * k) * (1 + 1e-6) + 1e-9
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(("name", "wall"), PAIRS)
 def test_draws_follow_the_posterior(name, wall):
     s, (x, edges) = structure(name, wall), grid_of(wall)

@@ -175,7 +175,7 @@ def test_integers_below_an_end_are_uniform(source, end):
         assert cdf_envelope((np.array(found) + source.uniform(2000)) / end, lambda x: x).passes
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("gamma", [Fraction(1, 7), Fraction(1), Fraction(5, 2)])
 def test_exact_coins_of_exponentials(gamma):
     source = SeededRandomness.from_seed(31)

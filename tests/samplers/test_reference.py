@@ -76,7 +76,7 @@ def draws(private, count=600, tv=1e-3, seed=3):
 SLOW = ("logistic", "exponential", "truncated normal")
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.audit] * (n in SLOW)) for n in PRIORS]
 )
@@ -111,7 +111,7 @@ FLAT = {
 }
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", FLAT)
 def test_where_records_say_little_the_start_is_still_as_far_as_it_is(name):
     """The helper's own slope counts: the start is normal, the posterior nearly flat."""

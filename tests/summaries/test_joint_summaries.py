@@ -231,6 +231,7 @@ def test_shared_stages_are_paid_once_and_all_others_in_full(neighbors, plans):
     assert whole.spent > price
 
 
+@pytest.mark.audit
 def test_what_is_shared_is_released_as_rehearsed_and_loads(plans, tmp_path):
     made = [plans["y"], plans["z"]]
     found = together(made, save=tmp_path / "both.nc", accept=True)

@@ -74,6 +74,7 @@ def coarse(monkeypatch):
     monkeypatch.setattr(lattice_module, "LATTICE_BITS", 3)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("relation", [SUBSTITUTE, ADD_REMOVE])
 @pytest.mark.parametrize(("bound", "positive"), [(1.0, False), (1.9, False), (1.3, True)])
 @pytest.mark.parametrize("mu", [0.6, 2.5])

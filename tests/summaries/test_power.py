@@ -42,6 +42,7 @@ def test_power_is_that_of_the_simulated_intervals(plan):
     assert found.plot().get_ylabel() == "power"
 
 
+@pytest.mark.audit
 def test_the_trade_off_is_what_other_plans_have(plan):
     table = plan.trade_off(
         0.5, "mean", records=[N, 4 * N], epsilons=[0.5, 4.0], progressbar=False, simulations=4

@@ -68,6 +68,7 @@ def cases() -> list[Any]:
     ]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("method", "neighbors"), cases())
 def test_a_summary_is_planned_released_modeled_and_loaded(method, neighbors, tmp_path):
     private = declared(method, neighbors=neighbors)

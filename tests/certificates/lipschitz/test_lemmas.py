@@ -84,6 +84,7 @@ def test_lemma_23_is_recognized_with_the_constants_of_brute_force(kind, where, m
     assert RATE / slope * 0.99 <= family.c <= RATE / slope
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("kind", "times"), WAYS)
 def test_other_ways_to_write_the_precision_are_read(kind, times):
     family = recognize_lemma(normal(kind))
@@ -150,7 +151,7 @@ def test_the_certificate_carries_lemma_23():
     assert found.range < price.epsilon(1e-6) < math.inf
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(
     "private",
     [

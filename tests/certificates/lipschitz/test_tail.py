@@ -70,7 +70,7 @@ LEMMAS = {
 }
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("kind", LEMMAS)
 def test_a_lemma_is_recognized_and_its_ell_is_what_brute_force_finds(kind):
     box = BOXES.get(kind, (0.5, 3.0))
@@ -185,6 +185,7 @@ def test_the_envelope_fails_as_seldom_as_it_says():
     assert proportion(failures, runs, 0.047).passes  # theory T17: 0.05 is not quite reached
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "private",
     [

@@ -103,7 +103,7 @@ def private_of(build, power=Fraction(1, 5), box=None):
     return pmp.trim(declared, box=box) if box else declared
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(
     ("build", "curve"),
     [
@@ -145,7 +145,7 @@ ONE_COEFFICIENT = {
 }
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("likelihood", "written"),
     [

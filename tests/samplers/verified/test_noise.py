@@ -95,7 +95,7 @@ def cells(word, low, high):
         return found
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(("low", "high"), ENDS_OF)
 def test_truncated_numbers_are_within_their_bounds(low, high):
     words = np.concatenate([PLAIN[:60], FAR[:60], ENDS])

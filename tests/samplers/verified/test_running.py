@@ -71,7 +71,7 @@ def used(curve, u, du, moved=0.0):
     return worst
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("curve", CURVES, ids=NAMES)
 @pytest.mark.parametrize("moved", [0.0, 1e-12, PREDICTOR_RADIUS / 2])
 def test_rests_are_within_their_bounds(curve, moved):

@@ -223,6 +223,7 @@ def test_one_record_moves_one_unit_between_two_cells():
     assert both[0].sum() == both[1].sum() == N
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("declaration", "sd"),
     [
@@ -258,6 +259,7 @@ def test_delta_zero_has_whole_noise_and_a_pure_promise():
     assert cells.noisy_cells(cells.release(records, noise)).variance == cells.sd**2
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "pure"), [(1.0, 1e-6, True), (1.0, 0, True), (0.1, 0.02, False)]
 )
@@ -270,6 +272,7 @@ def test_a_budget_takes_whichever_noise_is_less(epsilon, delta, pure):
 
 
 # ---- likelihood and model ------------------------------------------------------------------------
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("make", [private_mixture, private_groups])
 def test_the_center_lies_near_the_records_own_and_both_likelihoods_agree(make):
     private = model_of(make)

@@ -29,6 +29,7 @@ def pymc_log_density(private, parameters, theta):
     return base.compile_logp(vars=base.observed_RVs, sum=False, mode="FAST_COMPILE")(point)[0]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", EVERY)
 def test_density_is_that_of_pymc_and_scores_are_its_derivatives(name):
     made = MODELS[name]
@@ -60,6 +61,7 @@ def test_density_is_that_of_pymc_and_scores_are_its_derivatives(name):
     np.testing.assert_allclose(found, whole[1], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["linear regression", "logistic", "censored weibull"])
 def test_far_values_give_numbers_or_nan(name):
     density = RecordDensity(MODELS[name].private())

@@ -21,6 +21,7 @@ def cases():
     return [pytest.param(name, marks=() if name in FAST else pytest.mark.audit) for name in MODELS]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", cases())
 def test_scores_are_the_slopes_of_the_models_own_density(name):
     private = MODELS[name]()

@@ -51,6 +51,7 @@ def asymmetry(frame, clipped):
     return mean.max() / clipped.bound
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("model", LAWS, ids=lambda model: type(model).__name__)
 def test_clipped_scores_have_mean_zero_and_their_curvature_is_the_slope(model):
     theta, metric, frame = framed(model)

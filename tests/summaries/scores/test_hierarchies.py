@@ -128,6 +128,7 @@ def test_start_extends_effects_by_the_prior_of_what_is_above_them(released):
     np.testing.assert_allclose(covariance[np.ix_(places, places)], part, rtol=1e-6)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("form", "read"),
     [
@@ -155,6 +156,7 @@ def test_what_records_tell_in_sums_and_products_is_read_as_such(form, read, publ
     np.testing.assert_allclose(found, by_all.log_density(theta, rows, y), rtol=1e-10)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.filterwarnings("ignore:PyTensor could not link")
 @pytest.mark.parametrize("form", ["sums after the lookup", "correlated"])
 def test_models_that_are_not_centered_have_summaries(form):

@@ -147,6 +147,7 @@ LIMITS = [(Logistic, 1e4), (Normal, 1e4), (Normal, 3.0)]
 AUDITED = [(Logistic, 3.0), (Poisson, 3.0), (Poisson, 1e4)]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("kind", "mu"), LIMITS + [pytest.param(*a, marks=pytest.mark.audit) for a in AUDITED]
 )

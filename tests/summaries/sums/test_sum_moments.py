@@ -56,6 +56,7 @@ def expected(law, low, high):
     return mean, (mass * (y - mean) ** 2).sum()
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("likelihood", "constants", "values", "low", "high"), CASES)
 def test_moments_are_those_of_clipped_records(likelihood, constants, values, low, high):
     mean, variance, slope = moments_of(likelihood, constants, values, low, high)

@@ -85,6 +85,7 @@ def released_of(mechanism, simulate):
     return mechanism.release({"y": simulate(natural, rng)}, noise)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("family", "neighbors"), EVERY)
 def test_the_likelihood_is_the_normal_density_of_the_distribution(family, neighbors):
     mechanism, simulate = mechanism_of(family, neighbors)
@@ -111,6 +112,7 @@ def test_the_likelihood_is_the_normal_density_of_the_distribution(family, neighb
     assert mechanism.information > 1.0
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("family", "neighbors"), EVERY)
 def test_noisy_sums_have_the_distribution_that_is_claimed(family, neighbors):
     # Over many data sets from one parameter: mean and variance as of `distribution`.

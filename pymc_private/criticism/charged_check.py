@@ -33,7 +33,7 @@ from pymc_private.release.draws_job import promised_guarantee, publication_facts
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise, chunk_size, chunks_of
 from pymc_private.summaries.protocol import Records, SummaryNoise
-from pymc_private.summaries.summary_job import records_of
+from pymc_private.summaries.summary_job import records_of, warn_of_another_ledger
 from pymc_private.summaries.summary_plan import structure_of
 
 
@@ -84,6 +84,11 @@ def check(
     PymcPrivateError
         The check failed after the charge, and the error says so.
 
+    Warns
+    -----
+    PrivacyWarning
+        The ledger was not charged for the summary: what it says was spent lacks it.
+
     Notes
     -----
     The records must be those of the summary, as they were: the null distribution accounts for what
@@ -97,6 +102,8 @@ def check(
     declared = plan.private if private is None else private
     _refuse_other_model(plan, declared)
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    if random_seed is None:
+        warn_of_another_ledger(plan.summary_released, ledger, "check")
     return charge.publish(_job(plan, declared, name), options)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -22,7 +21,6 @@ from pymc_private.errors import (
     DomainError,
     Incompatible,
     NotInformative,
-    PrivacyWarning,
     Unsupported,
 )
 from pymc_private.ledger import Ledger
@@ -50,6 +48,7 @@ from pymc_private.summaries.summary_job import (
     records_of,
     rehearse_release,
     seeded_noise,
+    warn_of_another_ledger,
 )
 from pymc_private.summaries.summary_plan import structure_of
 
@@ -294,7 +293,7 @@ def refine(
             allowed="a private summary; or random_seed=, for a refined one that is not private",
         )
     if random_seed is None:
-        _warn_of_another_ledger(plan.first, ledger if ledger is not None else Ledger.current())
+        warn_of_another_ledger(plan.first, ledger, "round")
     found = charge.publish(_refinement_job(plan, name, progressbar), options)
     return found.with_origin(plan.private, plan.mechanism, accept)
 
@@ -428,19 +427,6 @@ def _refuse_no_summary(what: Any) -> None:
             allowed="what pmp.summarize or pmp.load returns",
             do="summary = pmp.summarize(plan, ledger=...); pmp.refine(summary, epsilon=0.5)",
         )
-
-
-def _warn_of_another_ledger(first: Summary, ledger: Ledger | None) -> None:
-    """Warn where a ledger did not pay for the first round; without a ledger `publish` warns."""
-    if ledger is None or any(e.head == first.facts.get("ledger_head") for e in ledger.entries):
-        return
-    warnings.warn(
-        "this ledger was not charged for the first round of the summary: what it says was spent "
-        "lacks that round, though both are of the same records. The guarantee of the refined "
-        "summary is of both. Pass the ledger that paid for the first",
-        PrivacyWarning,
-        stacklevel=3,
-    )
 
 
 def _refuse_unusable(summary: Summary) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from pymc_private.errors import NotInformative
+from pymc_private.errors import NotInformative, PrivacyWarning
+from pymc_private.ledger import Ledger
 from pymc_private.models.data_clipping import clip_to_domain
 from pymc_private.models.fingerprint import declaration_fingerprint
 from pymc_private.models.made_up_records import (
@@ -69,6 +71,32 @@ def refuse_uninformative(plan: SummaryPlan) -> None:
         got=got,
         allowed=f"{allowed}, or accept_prior=True",
         do=f"what may tell more: {', '.join(summary_improvements(plan))}",
+    )
+
+
+def warn_of_another_ledger(summary: Summary, ledger: Ledger | None, what: str) -> None:
+    """Warn where what follows on a summary is charged to a ledger that did not pay for it.
+
+    Called by a function of the user. Without any ledger the charge itself warns.
+
+    Parameters
+    ----------
+    summary : Summary
+    ledger : Ledger or None
+        Default: that of the context.
+    what : str
+        What is charged now: "round" or "check".
+    """
+    ledger = ledger if ledger is not None else Ledger.current()
+    paid = summary.facts.get("ledger_head")
+    if ledger is None or not summary.private or any(e.head == paid for e in ledger.entries):
+        return
+    warnings.warn(
+        f"this ledger was not charged for the summary, only for this {what}: what it says was "
+        "spent lacks the summary, though both are of the same records. The guarantee of both "
+        "together is told right. Pass the ledger that paid for the summary",
+        PrivacyWarning,
+        stacklevel=3,
     )
 
 

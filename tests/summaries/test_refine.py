@@ -19,7 +19,7 @@ from pymc_private.summaries.scores.refinement import planned_round, round_budget
 from tests.summaries.score_models import Logistic, Normal
 from tests.summaries.scores.test_scores import MU, ReplayedNoise, mechanism, posterior, records
 
-pytestmark = pytest.mark.filterwarnings("ignore:this ledger was not charged for the first")
+pytestmark = pytest.mark.filterwarnings("ignore:this ledger was not charged for the summary")
 N = 1500
 SLOPES = np.array([0.8, -0.5])
 
@@ -183,18 +183,23 @@ def test_intervals_hold_what_they_say_after_a_second_round(kind):
 
 
 # ---- the ledger that is charged ------------------------------------------------------------------
-def test_a_ledger_that_did_not_pay_for_the_first_round_is_told_of(private, first, twice):
-    other, words = ledger(3), {"epsilon": 0.8, "progressbar": False}
-    with pytest.warns(pmp.errors.PrivacyWarning, match="not charged for the first round"):
+def test_a_ledger_that_did_not_pay_for_the_summary_is_told_of(private, first, twice):
+    other, words = ledger(5), {"epsilon": 0.8, "progressbar": False}
+    told, text = pmp.errors.PrivacyWarning, "not charged for the summary, only for this "
+    with pytest.warns(told, match=text + "round"):
         pmp.refine(first, ledger=other, **words)
-    with pytest.warns(pmp.errors.PrivacyWarning, match="not charged for the first round"), other:
+    with pytest.warns(told, match=text + "round"), other:
         pmp.refine(first, **words)
+    plan = pmp.check_plan(first, "quadratic(x[0])", epsilon=1, delta=1e-6)
+    with pytest.warns(told, match=text + "check"):
+        pmp.check(plan, ledger=other)
     with warnings.catch_warnings():  # the ledger that paid, and further rounds in it
         warnings.simplefilter("error")
         book = ledger(4)
         found = pmp.summarize(private, epsilon=0.5, delta=1e-6, ledger=book, progressbar=False)
         again = pmp.refine(found, ledger=book, **words)
         pmp.refine(again, ledger=book, **words)
+        pmp.check(plan, ledger=other, random_seed=1)  # charges nothing
         pmp.refine(twice[1], ledger=other, random_seed=1, **words)  # charges nothing
     assert len(book.entries) == 3
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import pickle
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import wraps
@@ -37,7 +38,17 @@ class PymcPrivateError(Exception):
         super().__init__("\n".join(lines))
 
     def __reduce__(self) -> Any:
-        return _rebuild_error, (type(self), self.args, self.__dict__)
+        state = {name: _portable(value) for name, value in self.__dict__.items()}
+        return _rebuild_error, (type(self), self.args, state)
+
+
+def _portable(value: object) -> object:
+    """A value as it is, or its text if it cannot go to another process, as a local function."""
+    try:
+        pickle.dumps(value)
+    except Exception:  # whatever the class of a user's object raises
+        return _row_text(value)
+    return value
 
 
 def _row_text(row: object) -> str:

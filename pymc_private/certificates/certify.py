@@ -68,6 +68,9 @@ from pymc_private.privacy.rounding import float_up
 FIRST_SEARCH_EFFORT = 12.0
 """Effort of a first search, in walks."""
 
+MOST_SECONDS = 1e9
+"""No search is given more."""
+
 
 @suggest_arguments
 def certify(
@@ -111,7 +114,7 @@ def certify(
     """
     private = require_private_model(private)
     start = time.perf_counter()
-    deadline = math.inf if seconds is None else start + seconds
+    deadline = math.inf if seconds is None else start + min(seconds, MOST_SECONDS)
     with without_tracebacks():
         return _build_certificate(private, tolerance, start, deadline, progressbar)
 

@@ -7,6 +7,7 @@ Ops.
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 from numbers import Real
 from typing import Any
@@ -99,7 +100,7 @@ def clip(private: PrivateModel, lower: float, upper: float | None = None) -> Pri
 def finite_number(name: str, value: Any) -> float:
     """A finite number; anything else is refused."""
     real = isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)
-    if not real or not math.isfinite(value):
+    if not real or not abs(value) <= sys.float_info.max:
         raise DomainError(
             f"the {name} must be a finite number",
             got=repr(value),

@@ -6,7 +6,6 @@ central box of given prior mass, or Theta_L. `temper` scales what one record can
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -391,7 +390,7 @@ def temper(private: PrivateModel, power: float | Fraction) -> PrivateModel:
         The power is not in (0, 1], or `private` is no private model.
     """
     private = require_private_model(private)
-    if not (is_number(power) and math.isfinite(power) and 0 < power <= 1):
+    if not (is_number(power) and 0 < power <= 1):
         raise DomainError(
             "the power of a likelihood must lie in (0, 1]",
             got=str(power),

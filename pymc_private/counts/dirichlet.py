@@ -311,7 +311,7 @@ def _prior_parameters(
         refuse_mask(named.get(family.name), "prior parameters")
         try:
             array = np.broadcast_to(np.asarray(named[family.name], float), family.shape)
-        except (KeyError, ValueError, TypeError) as cause:
+        except (KeyError, ValueError, TypeError, OverflowError) as cause:
             raise DomainError(
                 f"the prior of {family.name!r} is missing or has another shape",
                 allowed=f"a number, or shape {family.shape}",

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.metadata import version
+from importlib.util import find_spec
 from itertools import product
 from os import PathLike
 from typing import Any, BinaryIO
@@ -337,7 +338,14 @@ def _is_watched(shown: bool) -> bool:
     from rich import get_console
 
     watched = get_console().is_terminal or get_console().is_jupyter
-    return bool(shown and watched and _BARS_WANTED.get())
+    return bool(shown and watched and not is_notebook_without_bars() and _BARS_WANTED.get())
+
+
+def is_notebook_without_bars() -> bool:
+    """Whether this is a notebook in which rich would warn of each bar instead of showing it."""
+    from rich import get_console
+
+    return get_console().is_jupyter and find_spec("ipywidgets") is None
 
 
 @contextmanager

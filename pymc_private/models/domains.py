@@ -508,11 +508,12 @@ class Scale:
 
     def __post_init__(self) -> None:
         low, high = as_numbers(self.lower), as_numbers(self.upper)
-        if low.shape != high.shape or low.ndim != 1 or not np.all(low < high):
+        paired = low.shape == high.shape and low.ndim == 1 and low.size > 0
+        if not (paired and np.all(low < high) and np.all(np.isfinite([low, high]))):
             raise DomainError(
                 "a scale needs one lower and one greater upper bound per column",
                 got=f"shapes {low.shape} and {high.shape}",
-                allowed="two sequences of equal length, lower < upper",
+                allowed="two sequences of equal length, lower < upper, all finite",
             )
 
     @property
@@ -537,8 +538,22 @@ class Scale:
         return Ball(1.0, tuple(self.center), tuple(self.half_width))
 
     def __call__(self, raw: Any) -> np.ndarray:
-        """Scale raw columns, shape (n, columns)."""
-        return (np.asarray(raw, float) - self.center) / self.half_width
+        """Scale raw columns, shape (n, columns); what is missing stays missing.
+
+        Raises
+        ------
+        DomainError
+            Not numbers, or another number of columns.
+        """
+        rows = as_numbers(raw)
+        columns = len(self.center)
+        if rows.ndim == 0 or rows.shape[-1] != columns:
+            raise DomainError(
+                "a scale takes rows of numbers, one for each of its columns",
+                got=f"{type(raw).__name__} of shape {np.shape(rows)}",
+                allowed=f"shape (n, {columns})",
+            )
+        return (rows - self.center) / self.half_width
 
 
 def _blank(bound: Any) -> str:
@@ -546,11 +561,13 @@ def _blank(bound: Any) -> str:
 
 
 def as_numbers(value: Any) -> np.ndarray:
-    """An argument as an array of real numbers; NaN for what is none, such as text or None."""
+    """An argument as an array of real numbers; NaN for what is none: text, None, masked."""
     try:
-        array = np.asarray(value)
-        return array.astype(float) if array.dtype.kind in "iufbO" else np.array(np.nan)
-    except (TypeError, ValueError):  # rows of unequal length
+        array = np.ma.asarray(value) if np.ma.isMaskedArray(value) else np.asarray(value)
+        if array.dtype.kind not in "iufbO":
+            return np.array(np.nan)
+        return np.ma.filled(array.astype(float), np.nan)
+    except (TypeError, ValueError, OverflowError):  # rows of unequal length; too large for a float
         return np.array(np.nan)
 
 

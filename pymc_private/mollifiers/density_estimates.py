@@ -230,7 +230,7 @@ def check_rows(data: Any, dimension: int | None = None) -> np.ndarray:
         )
     try:
         rows = np.asarray(data, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DomainError("the data are numbers", got=type(data).__name__) from None
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or not rows.size:

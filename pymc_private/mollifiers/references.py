@@ -235,7 +235,7 @@ def normalized_probabilities(given: Any, name: str) -> np.ndarray:
     refuse_mask(given, "probabilities")
     try:
         mass = np.asarray(given, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         mass = np.empty(0)
     if mass.ndim != 1 or not len(mass):
         raise DomainError(

@@ -133,7 +133,7 @@ def robustness(R: float, records: Sequence[int] = DEFAULT_RECORDS) -> Robustness
         (int(k), float(posterior_kl(R, k)), float(posterior_tv(R, k)), _exp_up(_group_range(R, k)))
         for k in records
     )
-    return Robustness(float(R), rows)
+    return Robustness(double_up(R, "a range"), rows)
 
 
 def _group_range(R: float, records: int) -> float:

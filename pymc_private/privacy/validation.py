@@ -15,6 +15,7 @@ import math
 import operator
 import os
 import re
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -93,7 +94,7 @@ def is_double(value: Any) -> bool:
 def check_positive(**named: Any) -> None:
     """Refuse numbers that are not positive and finite; the error names the first of them."""
     for name, value in named.items():
-        if not (is_number(value) and 0.0 < value < float("inf")):
+        if not (is_number(value) and 0.0 < value <= sys.float_info.max):
             raise DomainError(f"{name} is positive", got=value, allowed=f"0 < {name} < inf")
 
 
@@ -181,7 +182,7 @@ def check_count(value: Any, name: str) -> int:
     """Whole number from 1 to `MAX_COUNT` as a Python integer."""
     try:
         number = 0 if isinstance(value, bool | np.bool_) else operator.index(value)
-    except TypeError:
+    except (TypeError, np.ma.MaskError):
         number = 0
     if number < 1:
         raise DomainError(f"{name} is a whole number >= 1", got=value, allowed="1, 2, 3, ...")

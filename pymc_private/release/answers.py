@@ -501,8 +501,7 @@ def choose(
     -----
     *Promise* (T16): as of `answer`, with as many responses as there are actions.
     """
-    if not hypotheses:
-        raise DomainError("There is no hypothesis to choose from.", allowed="one or more")
+    _refuse_no_hypotheses(hypotheses)
     source = as_draws(release)
     truths = {name: _event_values(source, name, event) for name, event in hypotheses.items()}
     if losses is None:
@@ -531,6 +530,16 @@ def choose(
     if not isinstance(found, Answer):
         raise TypeError("one query has one answer")
     return found
+
+
+def _refuse_no_hypotheses(hypotheses: Any) -> None:
+    if not isinstance(hypotheses, Mapping) or not hypotheses:
+        raise DomainError(
+            "There is no hypothesis to choose from.",
+            got=type(hypotheses).__name__,
+            allowed="one or more, each an event by its name",
+            do='{"rises": "slope > 0", "falls": "slope <= 0"}',
+        )
 
 
 def _event_values(release: ReleaseContents, name: Hashable, event: FunctionOfDraws) -> np.ndarray:

@@ -33,6 +33,7 @@ from pymc_private.errors import (
     suggest_arguments,
 )
 from pymc_private.ledger import Entry, Ledger
+from pymc_private.models.compat import is_notebook_without_bars
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import check_storable_text
@@ -375,7 +376,7 @@ def progress_bar(
     total: int, show: bool, what: str = "private draws"
 ) -> Iterator[Callable[[int], None]]:
     """A progress bar on the curator's screen."""
-    if not show:
+    if not show or is_notebook_without_bars():
         yield lambda done: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn

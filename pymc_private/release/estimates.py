@@ -258,7 +258,7 @@ def checked_levels(q: Any) -> np.ndarray:
     """Levels of quantiles as an array; refuses what does not lie inside (0, 1)."""
     try:
         levels = np.atleast_1d(np.asarray(q, dtype=float))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         levels = np.empty(0)
     if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
         raise DomainError("A quantile level lies inside (0, 1).", got=q, do="for example q=0.5")

@@ -101,7 +101,7 @@ def _plain_draws(release: Any, idata: Any) -> xr.Dataset:
     if private and not isinstance(idata, Release):
         try:
             return compat.to_dataset(idata)
-        except (TypeError, ValueError, KeyError):  # ArviZ: no container of draws
+        except (TypeError, ValueError, KeyError, OSError):  # ArviZ: no container of draws
             pass
     if hasattr(release, "model") and hasattr(release, "released"):
         raise DomainError(

@@ -320,7 +320,7 @@ def test_the_certificate_names_theorem_and_choice():
     text = repr(found)
     assert "T1-T3, T25" in text
     assert "[-3, 0.5]" in text
-    assert "its factors y, z" in text
+    assert "its factors (y, z)" in text
     assert "unit of continuous data" in text
     assert "prior is proper" in text
     guarantee = found.guarantee(3)

@@ -1,0 +1,393 @@
+"""Hard use: whatever a public function is given, it answers, or refuses in words of ours.
+
+Each case is a call that works, by keywords; one or two of its arguments are replaced by something
+else. Allowed are a result, an error of the package, a ValueError, a TypeError, or the system's word
+on a file. Anything else (an IndexError, a failed assertion, a LinAlgError) is a fault.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import fractions
+import pickle
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import pymc_private as pmp
+from pymc_private import counts, mollifiers, planning, queries
+from pymc_private.errors import PymcPrivateError
+
+N = 12
+ALLOWED = (PymcPrivateError, ValueError, TypeError, OSError)
+
+
+def read_only() -> np.ndarray:
+    made = np.array([0.25, 0.75])
+    made.flags.writeable = False
+    return made
+
+
+JUNK: tuple[Callable[[], Any], ...] = tuple(
+    (lambda value=value: value)
+    for value in (
+        None,
+        True,
+        -1,
+        0,
+        1,
+        3,
+        0.5,
+        1.5,
+        float("nan"),
+        float("inf"),
+        -float("inf"),
+        1e308,
+        5e-324,
+        10**400,
+        1j,
+        "",
+        "x",
+        "beta",
+        "person",
+        "\ud800",
+        "a" * 3000,
+        "né 数 🙂",
+        b"x",
+        (),
+        [],
+        [1, 2],
+        [[1, 2], [3]],
+        [None],
+        ["x", 1],
+        {},
+        {"x": 1},
+        {"beta": (0, 1)},
+        {1: 2},
+        {"\udfff": (0, 1)},
+        {"y": (1, 0)},
+        {"x": (float("nan"), 1)},
+        {"x": "ball"},
+        set(),
+        {0, 1},
+        frozenset({"a", 1}),
+        range(3),
+        range(2000),
+        object(),
+        len,
+        lambda *given: "?",
+        int,
+        Ellipsis,
+        NotImplemented,
+        fractions.Fraction(1, 3),
+        decimal.Decimal("NaN"),
+        decimal.Decimal("0.1"),
+        datetime.date(2026, 1, 1),
+        np.float32(0.5),
+        np.int8(-1),
+        np.datetime64("2026-01-01"),
+        np.array(0.5),
+        np.array([]),
+        np.zeros((0, 3)),
+        np.array([np.nan, 1.0]),
+        np.array([[1.0, np.inf]]),
+        np.array(["a", None], dtype=object),
+        np.array([1 + 1j]),
+        np.ma.masked_array([1.0, 2.0], [True, False]),
+        np.zeros((2, 2, 2, 2)),
+        np.array([True, False]),
+        np.array(["2026-01-01"], dtype="datetime64[D]"),
+        np.array([(1, 2.0)], dtype="i4,f8"),
+        read_only(),
+        pd.Series([1.0, None]),
+        pd.Series(["a", "b"], index=[0, 0]),
+        pd.DataFrame(),
+        pd.DataFrame({"x": [1, 2]}),
+        pd.DataFrame([[1, 2]], columns=["x", "x"]),
+        pd.NA,
+        pd.NaT,
+        xr.DataArray([1.0, 2.0], dims="x"),
+        xr.Dataset(),
+        xr.Dataset({"beta": (("chain", "draw"), [[np.nan]])}),
+        xr.Dataset({"\ud800": (("chain", "draw"), [[1.0]])}),
+    )
+)
+"""Makers of what nobody should pass, and of a few things that are all right."""
+
+
+def polars_values() -> list[Any]:
+    polars = pytest.importorskip("polars")
+    return [
+        polars.Series("x", [1, None]),
+        polars.DataFrame({"x": [1, 2]}),
+        polars.LazyFrame({"x": [1]}),
+    ]
+
+
+@cache
+def model() -> pm.Model:
+    with pm.Model(coords={"person": range(N), "feature": ["a", "b"]}) as made:
+        X = pm.Data("X", np.full((N, 2), 0.25), dims=("person", "feature"))
+        beta = pm.Normal("beta", 0, 1, dims="feature")
+        pm.Bernoulli("y", logit_p=X @ beta, observed=np.arange(N) % 2, dims="person")
+    return made
+
+
+@cache
+def private() -> pmp.PrivateModel:
+    return pmp.privatize(model(), records="person", domain={"X": pmp.Ball(1.0)})
+
+
+@cache
+def release() -> pmp.Release:
+    values = np.random.default_rng(1).uniform(-1, 1, (1, 9, 2))
+    posterior = xr.Dataset(
+        {"beta": (("chain", "draw", "feature"), values)}, coords={"feature": ["a", "b"]}
+    )
+    facts = {"name": "main", "delta": 1e-6, "ranges": {"beta": [-1, 1]}}
+    return pmp.Release(posterior, pmp.Guarantee.bounded_range_of(0.1, draws=9), facts)
+
+
+def ledger(**words: Any) -> pmp.Ledger:
+    return pmp.Ledger(**({"epsilon": 1e6, "delta": 0.5} | words))
+
+
+def mollified_draws(**words: Any) -> Any:
+    made = mollifiers.mollify(**words)
+    return made.sample(1, ledger=ledger(neighbors="any"))
+
+
+Case = tuple[str, Callable[..., Any], Callable[[], dict[str, Any]]]
+TABLE = [[4, 2], [3, 1]]
+FAST: tuple[Case, ...] = (
+    ("Ball", pmp.Ball, lambda: {"radius": 1.0, "center": 0.0, "scale": 1.0}),
+    ("Interval", pmp.Interval, lambda: {"lower": 0, "upper": 1}),
+    ("Categories", pmp.Categories, lambda: {"values": [0, 1]}),
+    ("Counts", pmp.Counts, lambda: {"total": 3}),
+    ("Scale", pmp.Scale, lambda: {"lower": [0, 0], "upper": [1, 2]}),
+    ("Scale()", lambda rows: pmp.Scale([0, 0], [1, 2])(rows), lambda: {"rows": [[0.5, 1.0]]}),
+    (
+        "Ledger",
+        pmp.Ledger,
+        lambda: {
+            "epsilon": 1,
+            "delta": 1e-6,
+            "neighbors": "substitute",
+            "shares": None,
+            "data": "x",
+        },
+    ),
+    (
+        "charge",
+        lambda **words: ledger().charge(**words),
+        lambda: {"guarantee": pmp.Guarantee.pure(0.1), "label": "x", "delta": 0},
+    ),
+    ("pure", pmp.Guarantee.pure, lambda: {"epsilon": 1.0, "neighbors": "substitute"}),
+    ("gdp", pmp.Guarantee.gdp_of, lambda: {"mu": 1.0}),
+    ("approximate", pmp.Guarantee.approximate, lambda: {"epsilon": 1.0, "delta": 1e-6}),
+    ("range", pmp.Guarantee.bounded_range_of, lambda: {"R": 0.1, "draws": 2}),
+    ("epsilon", lambda delta: pmp.Guarantee.gdp_of(0.3).epsilon(delta), lambda: {"delta": 1e-6}),
+    ("mean", pmp.mean, lambda: {"draws": release(), "name": "beta", "delta": 0.05}),
+    ("quantile", pmp.quantile, lambda: {"draws": release(), "name": "beta", "q": [0.1, 0.5]}),
+    ("prob", pmp.prob, lambda: {"draws": release(), "event": "beta[0] > 0", "delta": 0.05}),
+    (
+        "answer",
+        pmp.answer,
+        lambda: {
+            "release": release(),
+            "utility": "beta[0] > 0",
+            "responses": [1, 2],
+            "queries": None,
+            "delta": 0.05,
+            "bounds": (0, 1),
+        },
+    ),
+    ("choose", queries.choose, lambda: {"release": release(), "hypotheses": {"up": "beta[0] > 0"}}),
+    ("compare", pmp.compare, lambda: {"release": release(), "idata": release().posterior}),
+    ("load", pmp.load, lambda: {"path": "nowhere.nc"}),
+    (
+        "noisy_counts",
+        counts.noisy_counts,
+        lambda: {"counts": TABLE, "epsilon": 1.0, "delta": 0, "ledger": ledger(), "name": "x"},
+    ),
+    (
+        "dirichlet",
+        pmp.dirichlet,
+        lambda: {
+            "counts": [5, 3, 1],
+            "epsilon": 1.0,
+            "delta": 0,
+            "prior": None,
+            "ledger": ledger(),
+            "name": "x",
+        },
+    ),
+    ("constants", pmp.constants, lambda: {"model": model(), "records": "person"}),
+    (
+        "privatize",
+        pmp.privatize,
+        lambda: {
+            "model": model(),
+            "records": "person",
+            "public": (),
+            "domain": {"X": pmp.Ball(1.0)},
+            "neighbors": "substitute",
+            "records_per_unit": 1,
+        },
+    ),
+    ("trim", pmp.trim, lambda: {"private": private(), "box": {"beta": (-1, 1)}}),
+    ("temper", pmp.temper, lambda: {"private": private(), "power": 0.5}),
+    ("clip", pmp.clip, lambda: {"private": private(), "lower": -3, "upper": 0}),
+    (
+        "study",
+        planning.study,
+        lambda: {"R": 1.0, "information": 1.0, "delta": 1e-6, "epsilons": [1.0], "draws": [1, 10]},
+    ),
+    ("robustness", planning.robustness, lambda: {"R": 1.0, "records": [1, 2]}),
+    (
+        "adversary",
+        planning.adversary,
+        lambda: {"guarantee": pmp.Guarantee.pure(1.0), "records": [1]},
+    ),
+)
+SLOW: tuple[Case, ...] = (
+    ("lint", pmp.lint, lambda: {"model": model(), "records": "person"}),
+    (
+        "marginalize",
+        lambda model, name, points: pmp.marginalize(model, name, points=points),
+        lambda: {"model": model(), "name": "beta", "points": 3},
+    ),
+    (
+        "certify",
+        pmp.certify,
+        lambda: {"private": private(), "tolerance": 0.05, "seconds": 0.1, "progressbar": False},
+    ),
+    (
+        "calibrate",
+        pmp.calibrate,
+        lambda: {
+            "private": private(),
+            "epsilon": 1.0,
+            "delta": 1e-6,
+            "draws": 2,
+            "reference": None,
+            "n": None,
+            "sampler": "auto",
+            "release": "draws",
+            "method": "auto",
+        },
+    ),
+    (
+        "summarize",
+        pmp.summarize,
+        lambda: {
+            "what": private(),
+            "epsilon": 1.0,
+            "delta": 1e-6,
+            "ledger": ledger(),
+            "name": "x",
+            "method": "auto",
+            "accept_prior": True,
+            "progressbar": False,
+        },
+    ),
+    (
+        "sample",
+        pmp.sample,
+        lambda: {
+            "what": private(),
+            "epsilon": 1.0,
+            "delta": 1e-6,
+            "draws": 1,
+            "ledger": ledger(),
+            "name": "x",
+            "accept_prior": True,
+            "progressbar": False,
+        },
+    ),
+    ("report", pmp.report, lambda: {"release": release(), "ledger": None}),
+    (
+        "mollify",
+        mollified_draws,
+        lambda: {
+            "target": [0.1, 0.4, 0.2],
+            "reference": mollifiers.Box(0, 1),
+            "epsilon": 1.0,
+            "kind": None,
+            "window": "symmetric",
+        },
+    ),
+)
+
+
+def use(case: Case, replaced: dict[str, Any]) -> None:
+    """Call with some arguments replaced; what comes back can be shown and, mostly, pickled."""
+    name, function, valid = case
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            assert repr(function(**(valid() | replaced)))
+            return
+        except ALLOWED as found:
+            error = found
+    text = str(error)
+    assert text.strip(), f"{name} refuses {list(replaced)} without a word"
+    text.encode()  # no screen and no file can hold a lone surrogate
+    if isinstance(error, PymcPrivateError):
+        assert str(pickle.loads(pickle.dumps(error))) == text
+
+
+def replacements(case: Case) -> st.SearchStrategy[dict[str, Any]]:
+    names = st.sampled_from(sorted(case[2]()))
+    return st.dictionaries(
+        names, st.sampled_from(JUNK).map(lambda make: make()), min_size=1, max_size=2
+    )
+
+
+ANY_FAST = st.integers(0, len(FAST) - 1).flatmap(
+    lambda at: st.tuples(st.just(at), replacements(FAST[at]))
+)
+QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+
+
+@settings(max_examples=250, derandomize=True, database=None, **QUIET)
+@given(drawn=ANY_FAST)
+def test_public_functions_answer_or_refuse_in_words_of_ours(drawn) -> None:
+    at, replaced = drawn
+    use(FAST[at], replaced)
+
+
+@pytest.mark.parametrize("case", FAST, ids=lambda case: case[0])
+def test_the_calls_that_are_disturbed_work_undisturbed(case) -> None:
+    if case[0] == "load":
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert case[1](**case[2]()) is not None or case[0] == "charge"
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("case", FAST, ids=lambda case: case[0])
+def test_every_argument_of_the_quick_functions_survives_everything(case) -> None:
+    extra = polars_values()
+    for name in case[2]():
+        for value in (*(make() for make in JUNK), *extra):
+            use(case, {name: value})
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("case", SLOW, ids=lambda case: case[0])
+def test_the_slow_functions_survive(case) -> None:
+    for name in case[2]():
+        for make in JUNK:
+            use(case, {name: make()})

@@ -326,7 +326,7 @@ def test_the_certificate_names_theorem_and_choice():
     guarantee = found.guarantee(3)
     assert guarantee.theorem == "T1-T3, T25"
     assert guarantee.pure_epsilon >= 3 * found.range
-    assert any("its factors y, z" in claim for claim in guarantee.assumptions)
+    assert any("its factors (y, z)" in claim for claim in guarantee.assumptions)
 
 
 def test_the_clip_is_shown_and_in_the_fingerprint():

@@ -1,9 +1,10 @@
 """Does a coarse grid of clip ends beat the ends that `calibrate` searches?
 
-Run ``python -m benchmarks.clip_grid [name ...]``. For ten ordinary models and 1 or 10 draws at
-epsilon = 1, every pair of ends on a grid of 25 between the 0.1% and 99.9% quantiles of simulated
-log-likelihoods (and a nat beyond) is given the power it affords and judged by its expected
-information, as calibrate judges its own. A ratio above 1.10 is marked.
+Run ``python -m benchmarks.clip_grid [name ...]``. For each model of
+`benchmarks.ordinary_models` and 1 or 10 draws at epsilon = 1, every pair of ends on a grid of 25
+between the 0.1% and 99.9% quantiles of simulated log-likelihoods (and a nat beyond) is given the
+power it affords and judged by its expected information, as calibrate judges its own. A ratio above
+1.10 is marked.
 """
 
 from __future__ import annotations
@@ -20,11 +21,6 @@ from pymc_private.models.information import simulated_information
 from pymc_private.posterior.candidates import CandidateModels, DrawBudget, _power_for_clip
 from pymc_private.samplers.choose import choose_sampler
 
-NAMES = (
-    "coin", "normal", "linear regression", "poisson with offset", "negative binomial",
-    "student t regression", "gamma durations", "weibull with censoring", "mixture of two normals",
-    "ordinal answers",
-)  # fmt: skip
 ENDS, MOST = 25, 1.1
 
 
@@ -50,13 +46,13 @@ def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
     print(f"{'model':26s} {'draws':>5s} {'searched':>9s} {'by hand':>9s}  nats")
     beaten = 0
-    for name in names or NAMES:
+    for name in names or MODELS:
         for draws, ours, by_hand in ratios(name):
             worse = by_hand > MOST * ours
             beaten += worse
             print(f"{name:26s} {draws:5d} {ours:9.3f} {by_hand:9.3f}{'  BEATEN' if worse else ''}",
                   flush=True)  # fmt: skip
-    print(f"{beaten} of {2 * len(names or NAMES)} beaten by more than {MOST - 1:.0%}")
+    print(f"{beaten} of {2 * len(names or MODELS)} beaten by more than {MOST - 1:.0%}")
 
 
 if __name__ == "__main__":

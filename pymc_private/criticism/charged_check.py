@@ -25,14 +25,16 @@ from pymc_private.models.made_up_records import (
     stand_in_models,
     uniform_records,
 )
+from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.private_model import PrivateModel, moved_sources
 from pymc_private.models.record_likelihood import temporary_records
 from pymc_private.release import charge
 from pymc_private.release.charge import ReleaseOptions, suppress_warnings
 from pymc_private.release.draws_job import promised_guarantee, publication_facts
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
-from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise, chunk_size, chunks_of
+from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise, chunk_size
 from pymc_private.summaries.protocol import Records, SummaryNoise
+from pymc_private.summaries.record_table import as_record_table
 from pymc_private.summaries.summary_job import records_of, warn_of_another_ledger
 from pymc_private.summaries.summary_plan import structure_of
 
@@ -101,6 +103,7 @@ def check(
     _refuse_no_plan(plan)
     declared = plan.private if private is None else private
     _refuse_other_model(plan, declared)
+    require_own_records(declared, "a check")
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
     if random_seed is None:
         warn_of_another_ledger(plan.summary_released, ledger, "check")
@@ -152,9 +155,8 @@ def noisy_sums(plan: CheckPlan, records: Records, noise: SummaryNoise) -> list[n
 
 def _chunks(design: Any, records: Records) -> Chunks:
     """Rows, outcomes and number of true rows of each chunk of one shape (T30)."""
-    n = len(records[design.outcome])
-    whole = {**records, **design.public_rows}
-    for chunk, count in chunks_of(whole, n, chunk_size(n, design.scale.relation)):
+    table = as_record_table(records).beside(design.public_rows)
+    for chunk, count in table.chunks(chunk_size(len(table), design.scale.relation)):
         y = np.asarray(chunk[design.outcome], dtype=float)
         yield {name: v for name, v in chunk.items() if name != design.outcome}, y, count
 

@@ -35,6 +35,17 @@ def clip_to_domain(private: PrivateModel, caller: str = "sample") -> None:
         store_values(source, clipped.astype(data.dtype))
 
 
+def clipped_records(source: Source, rows: np.ndarray) -> np.ndarray:
+    """Rows of doubles in the type and the domain of a variable, records along the first axis.
+
+    Each record is mapped by itself, and none is refused: see `clip_to_domain`.
+    """
+    found, _ = _clip_records(source, np.moveaxis(rows, 0, source.axis))
+    if source.dtype != "float64":  # the nearest number of another type may lie outside
+        found, _ = _clip_records(source, found.astype(source.dtype))
+    return np.ascontiguousarray(np.moveaxis(found, source.axis, 0), dtype=source.dtype)
+
+
 def _clip_records(source: Source, data: np.ndarray) -> tuple[np.ndarray, int]:
     """The records inside the domain, and how many could not be clipped.
 

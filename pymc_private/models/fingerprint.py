@@ -77,6 +77,7 @@ def _declared(private: PrivateModel) -> tuple[Any, ...]:
         private.claims,
         private.shapes,
         _plain_form(private.graph.clip),
+        *(() if private.table_rows is None else (f"table of {private.table_rows}",)),
     )
 
 

@@ -35,6 +35,7 @@ from pymc_private.models.declare import (
 )
 from pymc_private.models.distributions import prior_support
 from pymc_private.models.metric import Metric, check_metric, neighbor_relation
+from pymc_private.models.placeholder_rows import checked_table_rows, refuse_counted_placeholders
 from pymc_private.models.prior import PriorMass, prior_mass, prior_predictive
 from pymc_private.models.record_graph import RecordGraph, build_record_graph
 from pymc_private.models.restricted_model import (
@@ -97,6 +98,9 @@ class PrivateModel:
         The metric, if neighbors are data sets at a distance.
     score : Score or None
         What took the place of log-densities (`beta_divergence`).
+    table_rows : int or None
+        Number of records of a table that `summarize` will read, if the model's own rows are
+        placeholders; public under substitution, else a public guess.
     """
 
     base: pm.Model
@@ -113,6 +117,12 @@ class PrivateModel:
     theta_l: LipschitzSet | None = None
     metric: Metric | None = None
     score: Score | None = None
+    table_rows: int | None = None
+
+    @property
+    def record_count(self) -> int:
+        """Number of records: of the model, or of the table for which it holds placeholders."""
+        return self.n if self.table_rows is None else self.table_rows
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -261,6 +271,7 @@ def privatize(
     records_per_unit: int = 1,
     public: str | Sequence[str] = (),
     constants: str = "private",
+    n: int | None = None,
 ) -> PrivateModel:
     """Declare what one record of a model is and every value that it could have.
 
@@ -292,6 +303,10 @@ def privatize(
         domain (see `constants`), or all are claimed public. Of a Bambi model the variables of the
         formula are data again: give domains by their names; categorical ones need none, but the
         claim that their levels are public is on the certificate.
+    n : int, optional
+        The model's rows are placeholders (a few made-up records), and this is the public number of
+        rows of the table that ``summarize(plan, data=table)`` will read; under add/remove a public
+        guess of it.
 
     Returns
     -------
@@ -305,8 +320,8 @@ def privatize(
     NotCertified
         Some factor reads several records at once, or a prior reads the data.
     Unsupported
-        Imputed records, minibatches, parameters that belong to single records; add/remove where
-        something public has one entry per record.
+        Imputed records, minibatches, parameters that belong to single records; add/remove, or
+        placeholder rows, where something public has one entry per record.
 
     References
     ----------
@@ -315,31 +330,35 @@ def privatize(
     original = resolve_model(model)
     metric = neighbors if isinstance(neighbors, Metric) else None
     relation, units = neighbor_relation(neighbors), check_records_per_unit(records_per_unit, metric)
+    rows = checked_table_rows(n, metric)
     refuse_structures(original)
     copied = copy_declared_model(model, original, domain, public, constants)
     base, dim = copied.model, records if isinstance(records, str) else None
     is_count_public = relation != ADD_REMOVE
     declaration = read_declaration(copied, records, constants, is_count_public)
-    n = declaration.n
+    held = declaration.n
     sources = share_embedded_constants(base, declaration.sources, declaration.public_constants)
-    clip_into_domain(base, sources, n, records or {})
+    clip_into_domain(base, sources, held, records or {})
     refuse_per_record_parameters(base, dim)
-    graph = build_record_graph(base, sources, n, constants, is_count_public)
+    graph = build_record_graph(base, sources, held, constants, is_count_public)
     claims = [*declaration.claims, *_metric_claims(metric, sources, graph)]
     private = PrivateModel(
         base=base,
         sources=tuple(sources),
         graph=graph,
         records=dim or "record",
-        n=n,
+        n=held,
         neighbors=relation,
         metric=metric,
         claims=(*claims, *unit_claims(units, relation), *copied.claims),
         starts=copied.initvals,
         records_per_unit=units,
+        table_rows=rows,
     )
     if relation == ADD_REMOVE:
-        refuse_public_counts(graph, sources, n, private.shapes, record_lengths(private))
+        refuse_public_counts(graph, sources, held, private.shapes, record_lengths(private))
+    if rows is not None:
+        refuse_counted_placeholders(graph, sources, held, private.shapes, record_lengths(private))
     return private
 
 

@@ -28,6 +28,7 @@ from pymc_private.errors import (
 )
 from pymc_private.models.compat import say_stage, stages
 from pymc_private.models.information import Information, simulated_information
+from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.private_model import PrivateModel, require_private_model
 from pymc_private.posterior.candidates import CandidateModels, tempered
 from pymc_private.posterior.frontier import CalibrationRequest, shares_of_clips, weigh_candidates
@@ -156,6 +157,7 @@ def calibrate(
         _warn_of_clip(plan)
         return plan
     private = require_private_model(private)
+    require_own_records(private, "a sampler")
     counts, n = check_numbers(epsilon, delta, draws), public_record_count(private, n)
     request = CalibrationRequest(
         float(epsilon), float(delta), counts, n, temper, sampler, strict, clip, private
@@ -336,6 +338,7 @@ def _refuse_costlier_sampler(request: CalibrationRequest, sampler: str, cost: fl
 
 def plan_at_cost(private: PrivateModel, draws: int, delta: float, sampler: Any = AUTO) -> Plan:
     """The plan of a model as it stands, whatever its draws cost; pure where delta is zero."""
+    require_own_records(private, "a sampler")
     (draws, *_) = check_numbers(1.0, delta, draws) or (1,)
     public = public_record_count(private, None)
     certificate, pure = certify(private), delta == 0

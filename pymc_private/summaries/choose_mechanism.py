@@ -134,11 +134,13 @@ def make_summary_plan(
         Impossible numbers; a `Metric`; fewer than 30 records; a model that no mechanism accepts.
     """
     private = require_private_model(private)
+    if private.neighbors == ADD_REMOVE and n is None:
+        n = private.table_rows
     request = _checked_request(private, epsilon, delta, method, reference, n)
     built, refused = _built_mechanisms(private, request, method)
     if not built:
         raise _refusal(refused)
-    public = n if private.neighbors == ADD_REMOVE else private.n
+    public = n if private.neighbors == ADD_REMOVE else private.record_count
     whole, spread = _whole_information(private, public, reference)
     chosen = max(built, key=lambda mechanism: _known(mechanism.information))
     return SummaryPlan(
@@ -146,7 +148,7 @@ def make_summary_plan(
         mechanism=chosen,
         epsilon=request.epsilon,
         delta=request.delta,
-        n=None if private.neighbors == ADD_REMOVE else private.n,
+        n=None if private.neighbors == ADD_REMOVE else private.record_count,
         weighed=tuple((m.method, at_most(float(m.information), whole)) for m in built),
         refused=tuple((name, _reason(error)) for name, error in refused.items()),
         whole=whole,
@@ -307,16 +309,16 @@ def _check_count(private: PrivateModel, n: Any) -> None:
                 do=f"leave it out for {ASSUMED_N}",
             )
         return
-    if n is not None and n != private.n:
+    if n is not None and n != private.record_count:
         raise DomainError(
             "n= is for add/remove neighbors; here the number of records is public",
             got=n,
-            allowed=f"{private.n}, or nothing",
+            allowed=f"{private.record_count}, or nothing",
         )
-    if private.n < FEWEST_RECORDS:
+    if private.record_count < FEWEST_RECORDS:
         raise DomainError(
             "a summary of so few records is no summary: its likelihood rests on the central limit",
-            got=f"{private.n} records",
+            got=f"{private.record_count} records",
             allowed=f"{FEWEST_RECORDS} or more",
             do="release draws: calibrate(..., release='draws')",
         )

@@ -248,7 +248,7 @@ def refuse_other_records(privates: Sequence[PrivateModel]) -> None:
 
 
 def _public_count(private: PrivateModel) -> int | None:
-    return None if private.neighbors == ADD_REMOVE else private.n
+    return None if private.neighbors == ADD_REMOVE else private.record_count
 
 
 def _refuse_other_deltas(plans: Sequence[SummaryPlan]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.data_clipping import clip_to_domain
+from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.release import charge
 from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
@@ -61,6 +62,7 @@ def summarize_together(
     joint = _resolve_joint_plan(what, epsilon, delta, request)
     for plan in joint.plans:
         check_plan_unchanged(plan)
+        require_own_records(plan.private, "a joint release")
     found = charge.publish(_JointJob(joint, options.name, progressbar, accept_prior).job, options)
     return [
         summary.with_origin(plan.private, plan.mechanism, accept)

@@ -7,7 +7,7 @@ is given; whatever it returns is public afterwards. All else is post-processing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,14 +15,33 @@ import numpy as np
 
 from pymc_private.privacy import Guarantee
 
-Records = Mapping[str, np.ndarray]
-"""Arrays of the private variables by name of the source, records along the first axis."""
 Released = dict[str, np.ndarray]
 """Arrays that leave: noisy sums, and the public constants that the likelihood needs."""
 LogLikelihood = Callable[[np.ndarray], np.ndarray]
 """Log-likelihood of a released summary at unconstrained parameters: (S, p) to (S,)."""
 Progress = Callable[[int], None]
 """Called with the number of finished stages."""
+
+
+class RecordTable(Protocol):
+    """Records that are read in chunks, from the first to the last, as often as is asked."""
+
+    def __len__(self) -> int:
+        """The number of records."""
+
+    def chunks(self, size: int) -> Iterator[tuple[dict[str, np.ndarray], int]]:
+        """Arrays of `size` rows by name of the source, each with its number of true rows.
+
+        Rows beyond these only fill a chunk up; there is a chunk even if there are no records.
+        """
+
+    def beside(self, rows: Mapping[str, np.ndarray]) -> RecordTable:
+        """The same records, each with its row of public arrays."""
+
+
+Records = Mapping[str, np.ndarray] | RecordTable
+"""Arrays of the private variables by name of the source, records along the first axis; or a table
+that is read in chunks of such arrays."""
 
 
 class SummaryNoise(Protocol):

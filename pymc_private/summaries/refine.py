@@ -26,6 +26,7 @@ from pymc_private.errors import (
 from pymc_private.ledger import Ledger
 from pymc_private.models.compat import pickle_state, unpickle
 from pymc_private.models.data_clipping import clip_to_domain
+from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.private_model import PrivateModel, has_declared_factors, moved_sources
 from pymc_private.models.verdict import variance_removed, verdict_of
 from pymc_private.privacy import Guarantee
@@ -443,6 +444,7 @@ def _refuse_unusable(summary: Summary) -> None:
 def _model_of(summary: Summary, private: PrivateModel | None) -> tuple[PrivateModel, Any]:
     """The model and the mechanism of a summary; another structure is refused as by `model`."""
     declared, mechanism = summary.of_model(private)
+    require_own_records(declared, "a second round")
     if structure_of(declared) != summary.facts["model"]:
         raise Incompatible(
             "this model has another structure than the one that was summarized; nothing was "

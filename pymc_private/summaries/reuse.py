@@ -96,7 +96,7 @@ def _refuse_other_declaration(private: Any, original: PrivateModel) -> None:
         )
     mine, own = original.sources, private.sources
     same = len(mine) == len(own) and all(any(a.is_declared_as(b) for b in own) for a in mine)
-    counts = [None if m.neighbors == ADD_REMOVE else m.n for m in (original, private)]
+    counts = [None if m.neighbors == ADD_REMOVE else m.record_count for m in (original, private)]
     if not same or counts[0] != counts[1]:
         raise Incompatible(
             "this model is not of the records that were summarized; nothing was charged",

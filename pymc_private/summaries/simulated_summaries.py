@@ -59,7 +59,7 @@ class SimulatedSummaries:
     ) -> None:
         self.private, self.draws, self.rng = plan.private, draws, rng
         self.mechanism = plan.mechanism if mechanism is None else mechanism
-        rows = self.private.n if plan.n is not None else plan.guess or ASSUMED_N
+        rows = self.private.record_count if plan.n is not None else plan.guess or ASSUMED_N
         self.simulator = Simulator(self.private, rows, reference, int(rng.integers(2**32)))
         self.refused = self.failed = 0
 

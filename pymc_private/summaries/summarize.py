@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, overload
 
-from pymc_private.errors import DomainError, Incompatible
+from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.ledger import Ledger
 from pymc_private.models.data_clipping import clip_to_domain
 from pymc_private.models.private_model import PrivateModel, privatize
@@ -40,6 +40,8 @@ from pymc_private.summaries.summary_plan import (
     SummaryPlan,
     check_plan_unchanged,
 )
+from pymc_private.summaries.tables.read_table import records_of_table
+from pymc_private.summaries.tables.table_records import TableRecords
 
 DRAW_KEYWORDS = {
     "draws": "a summary is one; draws are those of pm.sample on summary.model(), as many as you "
@@ -77,6 +79,9 @@ def summarize(
     method: str = AUTO,
     reference: Any = None,
     n: int | None = None,
+    data: Any = None,
+    columns: Mapping[str, Any] | None = None,
+    id: str | None = None,
     **declaration: Any,
 ) -> Summary | list[Summary]:
     """Release one noisy summary of the records, from which an ordinary posterior follows.
@@ -117,6 +122,16 @@ def summarize(
         Let ``summary.model()`` be built although its warnings refuse.
     method, reference, n
         As in `calibrate`. Of a plan: may be left out.
+    data : table, optional
+        The records of a model that holds placeholder rows (``privatize(..., n=)``): a table of
+        pandas, Polars (also lazy), PyArrow (also a dataset), DuckDB, Dask or Spark, which is read a
+        few batches at a time, once to check it before the charge and once for each stage.
+    columns : mapping of str to str or sequence of str, optional
+        Columns of `data` by private variable, where they have other names; of a variable with
+        several numbers a record as many (default: the coordinates of its dim).
+    id : str, optional
+        The column of `data` that names units (persons). Before the charge it is checked that none
+        owns more rows than `records_per_unit`.
     **declaration
         ``records=``, ``domain=``, ``neighbors=``, ``records_per_unit=``, ``public=``,
         ``constants=``: see `privatize`.
@@ -157,6 +172,7 @@ def summarize(
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
     if isinstance(what, list | tuple):
         refuse_second_declaration(declaration)
+        _refuse_table_of_several(data)
         return summarize_together(
             what,
             options,
@@ -169,7 +185,8 @@ def summarize(
         )
     plan = _resolve_plan(what, epsilon, delta, method, reference, n, declaration)
     check_plan_unchanged(plan)
-    found = charge.publish(_summary_job(plan, name, progressbar, accept_prior), options)
+    table = records_of_table(plan.private, data, columns, id)
+    found = charge.publish(_summary_job(plan, table, name, progressbar, accept_prior), options)
     return found.with_origin(plan.private, plan.mechanism, accept)
 
 
@@ -200,6 +217,16 @@ def _resolve_plan(
     return make_summary_plan(
         private, epsilon=epsilon, delta=delta, method=method, reference=reference, n=n
     )
+
+
+def _refuse_table_of_several(data: Any) -> None:
+    """Refuse a table for several plans at once."""
+    if data is not None:
+        raise Unsupported(
+            "several plans at once are released of the records of their models",
+            got="data=",
+            do="one plan with data=, one after another; or models that hold their records",
+        )
 
 
 def _refuse_draws(what: Any) -> None:
@@ -234,15 +261,19 @@ def _refuse_other_numbers(
 
 # ---- the job -----------------------------------------------------------------------------------
 def _summary_job(
-    plan: SummaryPlan, name: str | None, progressbar: bool, accept_prior: bool
+    plan: SummaryPlan,
+    table: TableRecords | None,
+    name: str | None,
+    progressbar: bool,
+    accept_prior: bool,
 ) -> charge.ReleaseJob[Summary]:
-    """The job for `charge.publish`."""
+    """The job for `charge.publish`: of the model's records or of those of a table."""
     rehearsed: list[Rehearsal] = []
 
     def drawn(seed: int | None) -> Released:
         model = plan.private
         noise = private_noise(model) if seed is None else seeded_noise(model, seed)
-        released = _charged_release(plan, noise, progressbar)
+        released = _charged_release(plan, table, noise, progressbar)
         if rehearsed and shapes_of(released) != rehearsed[0].shapes:
             raise Incompatible("a summary has other shapes than its rehearsal")
         return released
@@ -251,6 +282,8 @@ def _summary_job(
         if not accept_prior:
             refuse_uninformative(plan)
         rehearsed.append(rehearse_release(plan, plan.mechanism.release, lambda r: built(r, {})))
+        if table is not None:
+            table.check()
 
     def built(released: Any, ledger_facts: Mapping[str, Any] | None) -> Summary:
         return build_summary(plan, released, name, ledger_facts)
@@ -271,10 +304,14 @@ def _summary_job(
     )
 
 
-def _charged_release(plan: SummaryPlan, noise: SummaryNoise, progressbar: bool) -> Released:
+def _charged_release(
+    plan: SummaryPlan, table: TableRecords | None, noise: SummaryNoise, progressbar: bool
+) -> Released:
     """Clip the data once more and release, without warnings."""
     stages = len(plan.mechanism.stages)
     with suppress_warnings(), progress_bar(stages, progressbar, "noisy summary") as progress:
-        clip_to_domain(plan.private, "summarize")
         told: Progress = progress
+        if table is not None:
+            return plan.mechanism.release(table, noise, told)
+        clip_to_domain(plan.private, "summarize")
         return plan.mechanism.release(records_of(plan.private), noise, told)

@@ -26,7 +26,7 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.rounding import format_count
 from pymc_private.release.draws_job import promised_guarantee, publication_facts
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
-from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise
+from pymc_private.summaries.noise import CHUNK, LatticeNoise, SimulatedNoise
 from pymc_private.summaries.protocol import Records, Released, SummaryNoise
 from pymc_private.summaries.rehearse import Rehearsal, rehearse_summary
 from pymc_private.summaries.summary import Summary
@@ -119,7 +119,7 @@ def rehearse_release(
 
     def clipped_release(private: PrivateModel) -> Released:
         clip_to_domain(private, "summarize")
-        return release(records_of(private), made_up_noise(private))
+        return release(repeated_records(private), made_up_noise(private))
 
     kinds = (simulated_records, uniform_records, corner_records)
     with temporary_records(plan.private.graph):
@@ -130,6 +130,15 @@ def rehearse_release(
 def records_of(private: PrivateModel) -> dict[str, np.ndarray]:
     """The private data by name of the source, records along the first axis."""
     return {s.name: np.moveaxis(np.asarray(s.values()), s.axis, 0) for s in private.sources}
+
+
+def repeated_records(private: PrivateModel) -> dict[str, np.ndarray]:
+    """Records of a stand-in; placeholder rows are repeated to about a chunk of them."""
+    records = records_of(private)
+    if private.table_rows is None:
+        return records
+    rows = np.arange(min(private.table_rows, CHUNK)) % private.n
+    return {name: values[rows] for name, values in records.items()}
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from pymc_private.summaries.density.numpy_likelihood import NumpyLikelihood
 from pymc_private.summaries.noise import CHUNK, NoiseScale, SimulatedNoise, largest_mu
 from pymc_private.summaries.parameters import ParameterVector
 from pymc_private.summaries.protocol import Caution, LogLikelihood, Progress, Records, Released
+from pymc_private.summaries.record_table import as_record_table
 from pymc_private.summaries.second_round import disagreement_cautions
 
 GAUSSIAN_THEOREM = "Gaussian mechanism on counts of disjoint cells (T30, T33)"
@@ -119,10 +120,9 @@ class CellMechanism:
         self._set_noise(mu, epsilon)
         self.parameters = ParameterVector(private)
         is_public = private.neighbors != ADD_REMOVE
-        self.n = private.n if is_public else None
-        self._designer = CellDesigner(
-            private, record, self.parameters, self.sd**2, private.n if is_public else n or ASSUMED_N
-        )
+        self.n = private.record_count if is_public else None
+        count = self.n if self.n is not None else n or ASSUMED_N
+        self._designer = CellDesigner(private, record, self.parameters, self.sd**2, count)
         design = self._designer.best(given)
         self.partition: CellPartition = design.partition
         self.probabilities = design.probabilities
@@ -200,13 +200,14 @@ class CellMechanism:
         self, records: Records, noise: CellNoise, progress: Progress | None = None
     ) -> Released:
         """Noisy counts of all cells, and the public numbers that describe the cells."""
-        labels = self.partition.cells(records)
+        table = as_record_table(records)
+        labels = (self.partition.cells(rows)[:count] for rows, count in table.chunks(CHUNK))
         cells = int(np.prod(self.partition.shape))
         if self.scale is None:
-            chunks = (labels[k : k + CHUNK] for k in range(0, max(len(labels), 1), CHUNK))
-            counts = noise.counts(chunks, cells, float(self.mu or 0.0))
+            counts = noise.counts(labels, cells, float(self.mu or 0.0))
         else:
-            counts = self._with_laplace_noise(np.bincount(labels, minlength=cells), noise)
+            exact = sum(np.bincount(chunk, minlength=cells) for chunk in labels)
+            counts = self._with_laplace_noise(np.asarray(exact), noise)
         if progress is not None:
             progress(1)
         return {

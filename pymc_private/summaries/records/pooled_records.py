@@ -25,7 +25,7 @@ from pymc_private.models.information import ASSUMED_N
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import ADD_REMOVE
-from pymc_private.summaries.noise import NoiseScale, chunk_size, chunks_of, split_mu
+from pymc_private.summaries.noise import NoiseScale, chunk_size, split_mu
 from pymc_private.summaries.protocol import (
     Caution,
     LogLikelihood,
@@ -34,6 +34,7 @@ from pymc_private.summaries.protocol import (
     Released,
     SummaryNoise,
 )
+from pymc_private.summaries.record_table import as_record_table
 from pymc_private.summaries.records.pooled_likelihood import (
     PooledRecordLikelihood,
     pooled_potential,
@@ -67,6 +68,8 @@ PILOT_LOSS, FINAL_LOSS = 0.1, 0.02
 """Log determinant, per parameter, that a larger bound may cost."""
 INFORMATION_DRAWS, INFORMATION_SEED = 12, 20260103
 """Prior draws over which the expected information is averaged."""
+KINDS = ""
+"""Name of the array that says of which kind each record is."""
 SEEDS_APART = 1000
 """Between the seeds of stages."""
 WARN_ERROR, REFUSE_ERROR = 2.0, 3.3
@@ -323,18 +326,18 @@ class ReleaseRounds:
     ) -> None:
         self.mechanism, self.noise, self.progress = mechanism, noise, progress
         self.model, density = mechanism.model, mechanism.model.density
-        names = [s.name for s in density.outcomes]
-        self.n = len(records[names[0]])
-        kinds = density.kinds if density.kind_rows else np.zeros(self.n, dtype=int)
-        self.records = {name: records[name] for name in names} | {"": kinds}
+        self.names = [s.name for s in density.outcomes]
+        kinds = {KINDS: density.kinds} if density.kind_rows else {}
+        self.table = as_record_table(records).beside(kinds)
+        self.n = len(self.table)
         self.size = chunk_size(self.n, mechanism.scale.relation)
         self.finished = 0
 
     def _chunks(self) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray, int]]:
         """Outcomes, kinds and number of true rows of each chunk."""
-        for chunk, count in chunks_of(self.records, self.n, self.size):
-            kinds = chunk.pop("")
-            yield chunk, kinds, count
+        for chunk, count in self.table.chunks(self.size):
+            kinds = chunk[KINDS] if KINDS in chunk else np.zeros(self.size, dtype=int)
+            yield {name: chunk[name] for name in self.names}, kinds, count
 
     def done(self) -> None:
         """Tell that a stage is finished."""
@@ -415,7 +418,7 @@ def record_mechanism(private: PrivateModel, mu: float, *, n: int | None = None) 
     """
     density = WholeRecordDensity(private)
     model = PooledModel(density, RecordSimulator(private, density))
-    count = (n or ASSUMED_N) if private.neighbors == ADD_REMOVE else private.n
+    count = (n or ASSUMED_N) if private.neighbors == ADD_REMOVE else private.record_count
     return RecordMechanism(
         model,
         mu,

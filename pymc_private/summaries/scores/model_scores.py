@@ -55,7 +55,7 @@ def score_mechanism(
         Groups that are too small for the budget.
     """
     density = RecordDensity(private, of_coefficients=True)
-    guess = (n or ASSUMED_N) if private.neighbors == ADD_REMOVE else private.n
+    guess = (n or ASSUMED_N) if private.neighbors == ADD_REMOVE else private.record_count
     if density.labels:
         refuse_wrong_labels(density.labels, density.covariates, density.public_rows)
         refuse_tiny_groups(density.parameters.size, guess, mu)

@@ -17,6 +17,7 @@ import numpy as np
 from pymc_private.summaries.lattice import unpack_symmetric
 from pymc_private.summaries.noise import NoiseScale, chunk_size, chunks_of, split_mu
 from pymc_private.summaries.protocol import Progress, Records, Released, SummaryNoise
+from pymc_private.summaries.record_table import as_record_table
 from pymc_private.summaries.scores.clipped_scores import (
     ClippedScore,
     FramedRows,
@@ -232,8 +233,8 @@ class _Run:
         progress: Progress | None,
     ) -> None:
         self.design, self.noise, self.progress = design, noise, progress
-        self.n = len(records[design.outcome])
-        self.records = {**records, **design.public_rows}
+        self.table = as_record_table(records).beside(design.public_rows)
+        self.n = len(self.table)
         self.size = chunk_size(self.n, design.scale.relation)
         self.finished = 0
         self.scores: list[NoisyScore] = []
@@ -261,7 +262,7 @@ class _Run:
 
     def _chunks(self) -> Iterator[tuple[Rows, np.ndarray, int]]:
         """Rows, outcomes and number of true rows of each chunk."""
-        for chunk, count in chunks_of(self.records, self.n, self.size):
+        for chunk, count in self.table.chunks(self.size):
             y = np.asarray(chunk[self.design.outcome], dtype=float)
             rest = {name: v for name, v in chunk.items() if name != self.design.outcome}
             yield rest, y, count

@@ -8,7 +8,7 @@ limit theorem and from the moments of a record clipped to the declared domain.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -26,6 +26,7 @@ from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.validation import check_positive
 from pymc_private.summaries.density.batched import VectorizedFunction
+from pymc_private.summaries.noise import CHUNK
 from pymc_private.summaries.parameters import ParameterVector
 from pymc_private.summaries.protocol import (
     Caution,
@@ -35,6 +36,7 @@ from pymc_private.summaries.protocol import (
     Released,
     SummaryNoise,
 )
+from pymc_private.summaries.record_table import as_record_table
 from pymc_private.summaries.second_round import disagreement_cautions
 from pymc_private.summaries.sums.sum_statistics import (
     NumberSums,
@@ -102,7 +104,7 @@ class SumMechanism:
         self.private, self.mu = private, mu
         self.statistic: Any = sum_statistic(private, mu)
         self.parameters = ParameterVector(private)
-        self.n = private.n if private.neighbors == SUBSTITUTE else n or ASSUMED_N
+        self.n = private.record_count if private.neighbors == SUBSTITUTE else n or ASSUMED_N
         self._root = np.linalg.cholesky(self.parameters.covariance)
         self.information = self._choose_bounds()
         self.stages = self.statistic.stages
@@ -178,7 +180,12 @@ class SumMechanism:
     ) -> Released:
         """Noisy sums of the records, clipped to their domain."""
         (source,) = self.private.sources
-        found = self.statistic.release(np.asarray(records[source.name]), noise)
+        table = as_record_table(records)
+
+        def entries() -> Iterator[np.ndarray]:
+            return (chunk[source.name][:count] for chunk, count in table.chunks(CHUNK))
+
+        found = self.statistic.release(entries, noise)
         if progress is not None:
             progress(len(self.stages))
         return found

@@ -9,7 +9,7 @@ of records is released with noise, too; with a flat prior it is integrated out. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -28,7 +28,7 @@ from pymc_private.summaries.cells.cell_likelihood import (
     cell_log_likelihood,
     symbolic_cell_log_likelihood,
 )
-from pymc_private.summaries.noise import CHUNK, NoiseScale, split_mu
+from pymc_private.summaries.noise import NoiseScale, split_mu
 from pymc_private.summaries.sums.sum_moments import MOMENTS, NUMPY, clipped_moments, mean_slope
 
 LEVELS = ("categorical", "multinomial")
@@ -36,6 +36,9 @@ CONTINUOUS = ("exponential", "normal")
 SumDistribution = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Mean (S, k) and covariance (S, k, k) of k sums, and slopes of the mean by the d entries of the
 parameter (S, k, d), at S values of it."""
+Entries = Callable[[], Iterator[np.ndarray]]
+"""Gives the private entries of all records in chunks, records along the first axis, each time anew:
+every term is exact arithmetic of one record, wherever it stands."""
 LEAST_COUNT_SHARE = 0.02
 """Least share of mu^2 for the number of records where that is protected."""
 
@@ -55,8 +58,8 @@ class SumStatistic(Protocol):
     def facts(self) -> dict[str, Any]:
         """What is public, in JSON types."""
 
-    def release(self, values: np.ndarray, noise: Any) -> dict[str, np.ndarray]:
-        """Noisy sums of the records, which lie along the first axis."""
+    def release(self, entries: Entries, noise: Any) -> dict[str, np.ndarray]:
+        """Noisy sums of the records."""
 
     def log_likelihood(self, released: Mapping[str, np.ndarray], values: np.ndarray) -> np.ndarray:
         """Log-likelihood of the noisy sums at S values of the parameter, up to a constant: (S,)."""
@@ -106,7 +109,7 @@ def sum_statistic(private: PrivateModel, mu: float) -> SumStatistic:
             do='method="scores" or "cells"',
         )
     scale = NoiseScale(private.neighbors, private.records_per_unit)
-    n = private.n if private.neighbors == SUBSTITUTE else None
+    n = private.record_count if private.neighbors == SUBSTITUTE else None
     if found.likelihood in LEVELS:
         return LevelSums.of_model(private, found, scale, mu, n)
     return NumberSums.of_model(private, found, scale, mu, n)
@@ -237,23 +240,23 @@ class NumberSums:
             "count_noise_sd": self.count_sd,
         }
 
-    def release(self, values: np.ndarray, noise: Any) -> dict[str, np.ndarray]:
+    def release(self, entries: Entries, noise: Any) -> dict[str, np.ndarray]:
         """Sums of y - c, and the number of records where it is protected."""
         mu, count_mu = self.budget
         found = {
-            "sums": self.width * noise.total(self._terms(values), self.bound, False, mu),
+            "sums": self.width * noise.total(self._terms(entries()), self.bound, False, mu),
             "sums_sd": self.sd,
             "low": self.low,
             "high": self.high,
         }
         if count_mu is not None:
-            ones = (np.ones((len(chunk), 1)) for chunk in _chunks(values))
+            ones = (np.ones((len(chunk), 1)) for chunk in entries())
             found["count"] = noise.total(ones, 1.0, True, count_mu)[0]
             found["count_sd"] = np.array(self.count_sd)
         return {name: np.asarray(value, dtype=float) for name, value in found.items()}
 
-    def _terms(self, values: np.ndarray) -> Iterator[np.ndarray]:
-        for chunk in _chunks(values):
+    def _terms(self, chunks: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+        for chunk in chunks:
             centered = np.clip(chunk.astype(float), self.low, self.high) - self._center
             flat = centered.reshape(len(chunk), -1)
             sums = _row_sums(flat) if self.parameter_shape == () else flat
@@ -423,13 +426,13 @@ class LevelSums:
             "noise_sd": self.sd,
         }
 
-    def release(self, values: np.ndarray, noise: Any) -> dict[str, np.ndarray]:
+    def release(self, entries: Entries, noise: Any) -> dict[str, np.ndarray]:
         """Noisy counts of all levels."""
         if self.likelihood == "categorical":
-            labels = (chunk.astype(np.int64).reshape(-1) for chunk in _chunks(values))
+            labels = (chunk.astype(np.int64).reshape(-1) for chunk in entries())
             counts = noise.counts(labels, self.levels, self.mu)
         else:
-            terms = (chunk.astype(float) - self._center for chunk in _chunks(values))
+            terms = (chunk.astype(float) - self._center for chunk in entries())
             counts = noise.total(terms, self.bound, False, self.mu)
             counts = counts + (self.n or 0) * self._center
         return {"counts": np.asarray(counts, dtype=float), "counts_sd": np.array(self.sd)}
@@ -479,9 +482,3 @@ def _row_sums(values: np.ndarray) -> np.ndarray:
     for column in values.T:
         total = total + column
     return total[:, None]
-
-
-def _chunks(values: np.ndarray) -> Iterator[np.ndarray]:
-    """Records in chunks; each term is exact arithmetic of one record, wherever it stands."""
-    for start in range(0, max(len(values), 1), CHUNK):
-        yield values[start : start + CHUNK]

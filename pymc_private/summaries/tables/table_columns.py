@@ -1,0 +1,133 @@
+"""Which columns of a table hold the private variables of a model, and rows of them as arrays.
+
+A variable with one number a record is the column of its name. One with several (a matrix of
+covariates) is as many columns: those named by the coordinates of its other dim, or those that
+``columns=`` gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_private.errors import DomainError
+from pymc_private.models.data_variables import Source
+from pymc_private.models.private_model import PrivateModel
+
+LARGEST_WHOLE = 2.0**53
+"""Beyond it not every integer is a double."""
+
+
+@dataclass(frozen=True)
+class SourceColumns:
+    """The columns of one private variable.
+
+    Attributes
+    ----------
+    source : Source
+    names : tuple of str
+        One for each number of a record, in the order of its entries.
+    """
+
+    source: Source
+    names: tuple[str, ...]
+
+    def rows(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Entries of some records, records along the first axis: (rows, *row_shape)."""
+        found = np.stack([columns[name] for name in self.names], axis=-1)
+        return found.reshape(len(found), *self.source.row_shape)
+
+
+def columns_of(private: PrivateModel, given: Mapping[str, Any] | None) -> list[SourceColumns]:
+    """The columns of every private variable; reads no data.
+
+    Raises
+    ------
+    DomainError
+        `given` names no variable, or another number of columns than the variable has; a variable
+        of several numbers whose columns are not named.
+    """
+    given = _checked_names(private, given)
+    return [SourceColumns(source, _names(private, source, given)) for source in private.sources]
+
+
+def _checked_names(private: PrivateModel, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What was given, by names of variables."""
+    given = dict(given or {})
+    known = {alias: s.name for s in private.sources for alias in (s.name, *s.aliases)}
+    if unknown := [name for name in given if name not in known]:
+        raise DomainError(
+            "columns= names columns of private variables",
+            got=", ".join(map(repr, unknown)),
+            allowed=", ".join(map(repr, known)),
+        )
+    return {known[name]: value for name, value in given.items()}
+
+
+def _names(private: PrivateModel, source: Source, given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns of one variable, as many as a record has numbers of it."""
+    size = int(np.prod(source.row_shape, dtype=int))
+    names = given.get(source.name, source.name if source.row_shape == () else None)
+    if names is None:
+        names = _coordinates(private, source)
+    found = (names,) if isinstance(names, str) else tuple(names or ())
+    if len(found) == size and all(isinstance(name, str) for name in found):
+        return found
+    dims = private.base.named_vars_to_dims.get(source.name) or ()
+    raise DomainError(
+        f"'{source.name}' is {size} numbers a record, and so as many columns",
+        got="no names of them" if names is None else f"{len(found)}: {found}"[:80],
+        allowed=f"columns={{'{source.name}': [{size} names]}}",
+        do="or give the model coords with the names of the columns"
+        + (f" for the dim '{dims[-1]}'" if len(dims) > 1 else ""),
+    )
+
+
+def _coordinates(private: PrivateModel, source: Source) -> Sequence[str] | None:
+    """The coordinates of a matrix's other dim, if they are names."""
+    dims = private.base.named_vars_to_dims.get(source.name) or ()
+    others = [dim for axis, dim in enumerate(dims) if axis != source.axis]
+    labels = private.base.coords.get(others[0]) if len(others) == 1 else None
+    return labels if labels is not None and all(isinstance(v, str) for v in labels) else None
+
+
+def as_numbers(values: np.ndarray) -> np.ndarray:
+    """A column as doubles; NaN where it holds no numbers."""
+    if values.dtype.kind in "fiub":
+        return np.ascontiguousarray(values, dtype=float)
+    return np.full(len(values), np.nan)
+
+
+def check_numbers(values: np.ndarray, name: str, whole: bool) -> None:
+    """Refuse a column that the model cannot read; says neither which rows nor how many.
+
+    Raises
+    ------
+    DomainError
+        Missing or infinite values, other types than numbers, integers that no double holds, or
+        fractions where the model has whole numbers.
+    """
+    if values.dtype.kind not in "fiub":
+        raise DomainError(
+            f"the column '{name}' holds no numbers; nothing was charged",
+            got="missing values, or text" if values.dtype.kind == "O" else str(values.dtype),
+            allowed="numbers, as the model's placeholder rows have them",
+            do="encode text as the numbers that the model reads; fill or drop missing values",
+        )
+    found = as_numbers(values)
+    wrong = {
+        "integers beyond 2^53": values.dtype.kind in "iu" and np.abs(found) > LARGEST_WHOLE,
+        "missing or infinite values": ~np.isfinite(found),
+        "fractions where the model has whole numbers": whole and found != np.rint(found),
+    }
+    for what, rows in wrong.items():
+        if np.any(rows):
+            raise DomainError(
+                f"the column '{name}' cannot be summarized; nothing was charged",
+                got=what,
+                allowed="finite numbers, as the model's placeholder rows have them",
+                do="mend them in the table before it is summarized",
+            )

@@ -1,0 +1,205 @@
+"""Records of a table, checked before a charge and read in chunks of one shape after it.
+
+A mechanism reads the records several times, and a lazy table is evaluated anew each time. Terms of
+records are integers whose sum does not depend on the order of rows or the size of batches (T30), so
+all engines give the same sums, to the bit. Each reading is compared with the first one, by the
+number of rows and a sum of the bits of every column: a table that gives other rows the next time
+is refused before noise is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pymc_private.errors import DomainError, Incompatible, Unsupported
+from pymc_private.models.data_clipping import clipped_records
+from pymc_private.models.domains import Ball, Interval
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.neighbors import SUBSTITUTE
+from pymc_private.summaries.tables.table_batches import Batch, read_batches
+from pymc_private.summaries.tables.table_columns import SourceColumns, as_numbers, check_numbers
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one reading of a table gave: private, and compared with the next.
+
+    Attributes
+    ----------
+    rows : int
+    bits : tuple of int
+        Of each column the sum of its doubles' bits modulo 2^64, whatever the order of rows.
+    """
+
+    rows: int
+    bits: tuple[int, ...]
+
+
+class TableRecords:
+    """Records of a table in chunks (`protocol.RecordTable`).
+
+    Parameters
+    ----------
+    private : PrivateModel
+        Holds placeholder rows.
+    table : table
+        As of `table_batches.as_table`.
+    columns : sequence of SourceColumns
+    check_units : callable, optional
+        Checks how many rows a unit owns.
+    """
+
+    def __init__(
+        self,
+        private: PrivateModel,
+        table: Any,
+        columns: Sequence[SourceColumns],
+        check_units: Callable[[], None] | None = None,
+    ) -> None:
+        self.private, self.table, self.columns = private, table, tuple(columns)
+        self._check_units = check_units
+        self.names = list(dict.fromkeys(name for c in columns for name in c.names))
+        whole = {name for c in columns if c.source.is_whole for name in c.names}
+        self._is_whole = {name: name in whole for name in self.names}
+
+    def __len__(self) -> int:
+        """The number of records."""
+        return self.first.rows
+
+    def check(self) -> None:
+        """Read all rows once, and refuse what cannot be summarized (see `first`)."""
+        if self._check_units is not None:
+            self._check_units()
+        self.__dict__.pop("first", None)
+        len(self)
+
+    @cached_property
+    def first(self) -> Reading:
+        """The first reading of all rows, which checks them.
+
+        Raises
+        ------
+        DomainError
+            Missing or infinite values, other types, a category that was not declared, another
+            number of rows than is public.
+        """
+        rows, bits = 0, [0] * len(self.names)
+        for given in read_batches(self.table, self.names):
+            for name in self.names:
+                check_numbers(np.asarray(given[name]), name, self._is_whole[name])
+            batch = self._numbers(given)
+            self._check_domain(batch)
+            rows, bits = _counted(rows, bits, batch, self.names)
+        self._refuse_other_count(rows)
+        return Reading(rows, tuple(bits))
+
+    def chunks(self, size: int) -> Iterator[tuple[dict[str, np.ndarray], int]]:
+        """As of `protocol.RecordTable`, clipped to the domain.
+
+        Raises
+        ------
+        Incompatible
+            The table gave other rows than the first time.
+        """
+        first, rows, bits = self.first, 0, [0] * len(self.names)
+        waiting: list[Batch] = []
+        for given in read_batches(self.table, self.names):
+            batch = self._numbers(given)
+            rows, bits = _counted(rows, bits, batch, self.names)
+            waiting.append(batch)
+            if sum(len(part[self.names[0]]) for part in waiting) < size:
+                continue
+            whole = _joined(waiting, self.names)
+            count = len(whole[self.names[0]])
+            for start in range(0, count - size + 1, size):
+                yield self._chunk({k: v[start : start + size] for k, v in whole.items()}), size
+            left = count % size
+            waiting = [{k: v[count - left :] for k, v in whole.items()}] if left else []
+        if Reading(rows, tuple(bits)) != first:
+            raise Incompatible(
+                "the table gave other rows than the first time it was read; nothing was released",
+                got="another number of rows, or other values",
+                allowed="a table that does not change while it is summarized",
+                do="write it to a file, or collect it, and summarize that",
+            )
+        if waiting or not rows:
+            yield self._last(_joined(waiting, self.names), size)
+
+    def beside(self, rows: Mapping[str, np.ndarray]) -> TableRecords:
+        """The same records; public arrays with a row for each record are refused."""
+        if rows:
+            raise Unsupported(
+                "public variables with an entry for each record do not lie in the table",
+                got=", ".join(rows),
+                do="declare a domain for them, and have them as columns",
+            )
+        return self
+
+    def _last(self, columns: Batch, size: int) -> tuple[dict[str, np.ndarray], int]:
+        """The last rows, filled up to the size of a chunk with copies of one of them."""
+        count = len(columns[self.names[0]])
+        if not count:
+            stand_in = {c.source.name: c.source for c in self.columns}
+            return {
+                name: np.zeros((size, *s.row_shape), s.dtype) for name, s in stand_in.items()
+            }, 0
+        index = np.minimum(np.arange(size), count - 1)
+        return self._chunk({name: v[index] for name, v in columns.items()}), count
+
+    def _chunk(self, columns: Batch) -> dict[str, np.ndarray]:
+        """Arrays of the model's types by name of the variable, inside the domain."""
+        return {c.source.name: clipped_records(c.source, c.rows(columns)) for c in self.columns}
+
+    def _numbers(self, batch: Batch) -> Batch:
+        """A batch as doubles."""
+        return {name: as_numbers(np.asarray(batch[name])) for name in self.names}
+
+    def _check_domain(self, batch: Batch) -> None:
+        """Refuse what no clip mends: a category that was not declared, a row of another total."""
+        for c in self.columns:
+            if isinstance(c.source.domain, Interval | Ball):
+                continue
+            try:
+                c.source.domain.clip(c.rows(batch), 0)
+            except DomainError as error:
+                raise DomainError(
+                    f"{', '.join(map(repr, c.names))}: {error.problem}; nothing was charged",
+                    got=error.got,
+                    allowed=error.allowed,
+                    do=error.do,
+                ) from None
+
+    def _refuse_other_count(self, rows: int) -> None:
+        """Refuse another number of rows than the public one."""
+        stated = self.private.table_rows
+        if self.private.neighbors == SUBSTITUTE and rows != stated:
+            raise DomainError(
+                "the table has another number of rows than was declared; nothing was charged",
+                got=f"{rows} rows",
+                allowed=f"{stated}, as privatize(..., n={stated}) says: it is public",
+                do=f"if their number is public: privatize(..., n={rows}), and calibrate anew; else "
+                "neighbors='add_remove'",
+            )
+
+
+def _counted(
+    rows: int, bits: Sequence[int], batch: Batch, names: Sequence[str]
+) -> tuple[int, list[int]]:
+    """Rows and sums of bits with those of one more batch."""
+    found = [
+        (total + int(batch[name].view(np.uint64).sum(dtype=np.uint64))) % 2**64
+        for total, name in zip(bits, names, strict=True)
+    ]
+    return rows + len(batch[names[0]]), found
+
+
+def _joined(parts: Sequence[Batch], names: Sequence[str]) -> Batch:
+    """Batches one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([p[name] for p in parts] or [np.zeros(0)]) for name in names}

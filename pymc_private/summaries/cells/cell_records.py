@@ -89,10 +89,10 @@ def _check_model(private: PrivateModel) -> None:
             allowed="row-wise likelihoods",
             do="private = pmp.privatize(...) with whole sequences as records",
         )
-    if private.neighbors == SUBSTITUTE and private.n < FEWEST_RECORDS:
+    if private.neighbors == SUBSTITUTE and private.record_count < FEWEST_RECORDS:
         raise DomainError(
             "counts of so few records are not normal",
-            got=f"n={private.n}",
+            got=f"n={private.record_count}",
             allowed=f"n >= {FEWEST_RECORDS}",
             do="calibrate a plan for draws",
         )
@@ -168,7 +168,7 @@ def checked_edges(edges: Any, private: PrivateModel, outcome: Source) -> np.ndar
         found = np.asarray(edges, dtype=float)
     except (TypeError, ValueError):
         found = np.full(1, np.nan)
-    if is_private or (private.neighbors == SUBSTITUTE and found.size >= private.n):
+    if is_private or (private.neighbors == SUBSTITUTE and found.size >= private.record_count):
         raise DomainError(
             "edges of cells are public, and these are as many as the records or a part of them",
             got="an array of the private data",

@@ -7,6 +7,7 @@ holds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ def checked_table_rows(n: Any, metric: Metric | None) -> int | None:
     """The number of rows of a table, if the model's own rows are placeholders."""
     if n is None:
         return None
-    if not (is_number(n) and n == int(n) and n >= 1):
+    if not (is_number(n) and 1 <= n < math.inf and n == int(n)):
         raise DomainError(
             "n= is the public number of rows of a table, for which the model holds placeholders",
             got=repr(n)[:40],

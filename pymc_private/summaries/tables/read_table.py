@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import narwhals as nw
-
-from pymc_private.errors import DomainError, Incompatible, Unsupported
+from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.summaries.tables.table_batches import as_table, require_columns
+from pymc_private.summaries.tables.table_batches import Table, as_table, require_columns
 from pymc_private.summaries.tables.table_columns import columns_of
 from pymc_private.summaries.tables.table_records import TableRecords
 
@@ -56,7 +54,7 @@ def records_of_table(
     return TableRecords(private, table, found, units)
 
 
-def check_units(table: Any, unit: str, most: int) -> None:
+def check_units(table: Table, unit: str, most: int) -> None:
     """Refuse a table in which a unit owns more rows than were declared.
 
     Raises
@@ -66,25 +64,14 @@ def check_units(table: Any, unit: str, most: int) -> None:
     Unsupported
         A table that counts no groups.
     """
-    if not hasattr(table, "group_by"):
-        raise Unsupported(
-            "id= counts rows of a unit by the table's own engine, which this table has not",
-            got=type(table).__name__,
-            do="give the dataset as a DuckDB relation or a lazy frame of Polars",
-        )
-    frame = table.lazy() if isinstance(table, nw.DataFrame) else table
-    sizes = frame.select(nw.col(unit).alias("unit")).group_by("unit").agg(nw.len().alias("rows"))
-    found = sizes.select(
-        nw.col("rows").max().alias("most"),
-        nw.col("unit").is_null().cast(nw.Int64).sum().alias("missing"),
-    ).collect()
-    if found["missing"][0]:
+    found, missing = table.most_rows(unit)
+    if missing:
         raise DomainError(
             f"the column '{unit}' names the unit of every row; nothing was charged",
             got="rows without a unit",
             do="drop them, or name their units",
         )
-    if (found["most"][0] or 0) > most:
+    if found > most:
         raise DomainError(
             "a unit owns more rows than was declared; nothing was charged",
             got=f"more than {most}",

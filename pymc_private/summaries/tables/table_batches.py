@@ -1,21 +1,23 @@
-"""Batches of rows of a table, whatever engine holds it.
+"""Tables of any engine: names of columns, batches of rows, and rows that each unit owns.
 
 Columns come as NumPy arrays of one length. Engines that evaluate lazily are asked for one batch
 after another, so that no more than a few batches are in memory: Polars (also lazy frames and
 ``scan_parquet``), DuckDB relations, PyArrow tables and datasets, pandas, Dask (a partition at a
-time), Spark (rows to this process), and whatever else gives a stream of Arrow batches.
+time), Spark (rows to this process), and whatever else narwhals knows that gives a stream of Arrow
+batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import narwhals as nw
 import numpy as np
 
-from pymc_private.errors import DomainError, nearest_names
+from pymc_private.errors import DomainError, Unsupported, nearest_names
 
 ROWS = 65_536
 """Rows of a batch that is asked for; engines may give others."""
@@ -24,32 +26,42 @@ Batch = dict[str, np.ndarray]
 """Columns by name, one entry a row."""
 
 
-def as_table(data: Any) -> Any:
-    """A table as narwhals sees it; a dataset of PyArrow as it is.
+class Table(Protocol):
+    """A table of some engine."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of its columns; reads no rows."""
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """The columns of all rows, a batch at a time; a lazy table is evaluated anew each time."""
+
+    def most_rows(self, unit: str) -> tuple[int, int]:
+        """Largest number of rows that a unit owns, and the number of rows without one."""
+
+
+def as_table(data: Any) -> Table:
+    """A table of any engine.
 
     Raises
     ------
     DomainError
-        No table, or one that narwhals does not know.
+        No table, or one of an engine that narwhals does not know.
     """
-    if _is_arrow_dataset(data):
-        return data
+    module = type(data).__module__
+    if module.startswith("pyarrow") and hasattr(data, "scanner"):
+        return ArrowDataset(data)
+    if module.startswith("dask") and hasattr(data, "npartitions"):
+        return DaskTable(data)
     try:
-        return nw.from_native(data)
+        return EngineTable(nw.from_native(data))
     except TypeError as error:
         raise DomainError(
             "data= is no table that can be read", got=type(data).__name__, allowed=TABLES
         ) from error
 
 
-def column_names(table: Any) -> list[str]:
-    """Names of the columns of a table; reads no rows."""
-    if _is_arrow_dataset(table):
-        return list(table.schema.names)
-    return list(table.collect_schema().names())
-
-
-def require_columns(table: Any, wanted: Sequence[str]) -> None:
+def require_columns(table: Table, wanted: Sequence[str]) -> None:
     """Refuse a table that lacks columns.
 
     Raises
@@ -57,52 +69,107 @@ def require_columns(table: Any, wanted: Sequence[str]) -> None:
     DomainError
         Names the nearest columns that there are.
     """
-    known = column_names(table)
+    known = table.names
     missing = [name for name in wanted if name not in known]
     if not missing:
         return
-    near = [nearest_names(name, known) for name in missing]
+    near = filter(None, (nearest_names(name, known) for name in missing))
     raise DomainError(
         "the table lacks columns that the model reads; nothing was charged",
         got=f"no {', '.join(map(repr, missing))} among {', '.join(map(repr, known[:20]))}",
         allowed=", ".join(map(repr, wanted)),
-        do="rename them in the table, or pass columns={'variable of the model': 'column'}"
-        + (f"; {'; '.join(filter(None, near))}" if any(near) else ""),
-    )
+        do="; ".join((
+            "rename them in the table, or pass columns={'variable of the model': 'column'}", *near
+        )),
+    )  # fmt: skip
 
 
-def read_batches(table: Any, columns: Sequence[str]) -> Iterator[Batch]:
-    """The columns of all rows, a batch at a time; a lazy table is evaluated anew each time."""
-    names = list(columns)
-    if _is_arrow_dataset(table):
-        yield from map(_of_arrow, table.to_batches(columns=names, batch_size=ROWS))
-        return
-    chosen = table.select(*names)
-    if isinstance(chosen, nw.DataFrame):
-        for start in range(0, len(chosen), ROWS):
-            part = chosen[start : start + ROWS]
-            yield {name: part.get_column(name).to_numpy() for name in names}
-        return
-    kind, native = chosen.implementation, chosen.to_native()
-    if kind.is_polars():
-        yield from _of_polars(native, names)
-    elif kind.is_dask():
-        for k in range(native.npartitions):
-            part = native.partitions[k].compute()
-            yield {name: part[name].to_numpy() for name in names}
-    elif kind.is_pyspark():
-        yield from _of_spark(native, names)
-    else:
-        yield from _of_reader(_arrow_reader(native))
+@dataclass(frozen=True)
+class EngineTable:
+    """A table of an engine that narwhals knows."""
+
+    frame: nw.DataFrame[Any] | nw.LazyFrame[Any]
+
+    @property
+    def names(self) -> list[str]:
+        """As of `Table`."""
+        return list(self.frame.collect_schema().names())
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """As of `Table`."""
+        chosen = self.frame.select(*columns)
+        if isinstance(chosen, nw.DataFrame):
+            return _of_frame(chosen, columns)
+        kind, native = chosen.implementation, chosen.to_native()
+        if kind.is_polars():
+            return _of_polars(native, columns)
+        if kind.is_pyspark():
+            return _of_spark(native, columns)
+        return _of_reader(_arrow_reader(native))
+
+    def most_rows(self, unit: str) -> tuple[int, int]:
+        """As of `Table`."""
+        units = self.frame.lazy().select(nw.col(unit).alias("unit"))
+        sizes = units.group_by("unit").agg(nw.len().alias("rows"))
+        missing = nw.when(nw.col("unit").is_null()).then(nw.col("rows")).otherwise(0)
+        found = sizes.select(most=nw.col("rows").max(), missing=missing.sum()).collect()
+        return int(found["most"][0] or 0), int(found["missing"][0] or 0)
 
 
-def _is_arrow_dataset(data: Any) -> bool:
-    """Whether it is a dataset of PyArrow, which narwhals does not know."""
-    return (
-        type(data).__module__.startswith("pyarrow")
-        and hasattr(data, "to_batches")
-        and hasattr(data, "scanner")
-    )
+@dataclass(frozen=True)
+class ArrowDataset:
+    """A dataset of PyArrow, such as a folder of Parquet files."""
+
+    dataset: Any
+
+    @property
+    def names(self) -> list[str]:
+        """As of `Table`."""
+        return list(self.dataset.schema.names)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """As of `Table`."""
+        return map(_of_arrow, self.dataset.to_batches(columns=list(columns), batch_size=ROWS))
+
+    def most_rows(self, unit: str) -> tuple[int, int]:
+        """Refused: a dataset groups nothing."""
+        raise Unsupported(
+            "id= counts the rows of a unit by the table's own engine, and a dataset has none",
+            got=type(self.dataset).__name__,
+            do="give it as a relation of DuckDB, or as pl.scan_pyarrow_dataset(dataset)",
+        )
+
+
+@dataclass(frozen=True)
+class DaskTable:
+    """A data frame of Dask."""
+
+    frame: Any
+
+    @property
+    def names(self) -> list[str]:
+        """As of `Table`."""
+        return [str(name) for name in self.frame.columns]
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """As of `Table`."""
+        chosen = self.frame[list(columns)]
+        for k in range(chosen.npartitions):
+            part = chosen.partitions[k].compute()
+            yield {name: part[name].to_numpy() for name in columns}
+
+    def most_rows(self, unit: str) -> tuple[int, int]:
+        """As of `Table`."""
+        sizes = self.frame.groupby(unit).size().max()
+        most, missing = sizes.compute(), self.frame[unit].isnull().sum().compute()
+        return int(most if most == most else 0), int(missing)
+
+
+def _of_frame(frame: nw.DataFrame[Any], names: Sequence[str]) -> Iterator[Batch]:
+    """Batches of a frame in memory."""
+    for start in range(0, len(frame), ROWS):
+        part = frame[start : start + ROWS]
+        yield {name: part.get_column(name).to_numpy() for name in names}
 
 
 def _of_polars(native: Any, names: Sequence[str]) -> Iterator[Batch]:
@@ -119,8 +186,8 @@ def _of_spark(native: Any, names: Sequence[str]) -> Iterator[Batch]:
     """Batches of rows that Spark sends to this process, a partition after another."""
     rows = native.toLocalIterator(prefetchPartitions=True)
     while some := list(islice(rows, ROWS)):
-        for_each = zip(*some, strict=True)
-        yield {name: _as_array(values) for name, values in zip(names, for_each, strict=True)}
+        columns = zip(*some, strict=True)
+        yield {name: _as_array(values) for name, values in zip(names, columns, strict=True)}
 
 
 def _as_array(values: Sequence[Any]) -> np.ndarray:

@@ -17,7 +17,7 @@ from pymc_private.errors import DomainError
 from pymc_private.models.data_variables import Source
 from pymc_private.models.private_model import PrivateModel
 
-LARGEST_WHOLE = 2.0**53
+LARGEST_WHOLE = 2**53
 """Beyond it not every integer is a double."""
 
 
@@ -119,7 +119,8 @@ def check_numbers(values: np.ndarray, name: str, whole: bool) -> None:
         )
     found = as_numbers(values)
     wrong = {
-        "integers beyond 2^53": values.dtype.kind in "iu" and np.abs(found) > LARGEST_WHOLE,
+        "integers beyond 2^53": values.dtype.kind in "iu"
+        and (values > LARGEST_WHOLE) | (values < -LARGEST_WHOLE),
         "missing or infinite values": ~np.isfinite(found),
         "fractions where the model has whole numbers": whole and found != np.rint(found),
     }

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from pymc_private.models.data_clipping import clipped_records
 from pymc_private.models.domains import Ball, Interval
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import SUBSTITUTE
-from pymc_private.summaries.tables.table_batches import Batch, read_batches
+from pymc_private.summaries.tables.table_batches import Batch, Table
 from pymc_private.summaries.tables.table_columns import SourceColumns, as_numbers, check_numbers
 
 
@@ -47,8 +46,7 @@ class TableRecords:
     ----------
     private : PrivateModel
         Holds placeholder rows.
-    table : table
-        As of `table_batches.as_table`.
+    table : Table
     columns : sequence of SourceColumns
     check_units : callable, optional
         Checks how many rows a unit owns.
@@ -57,7 +55,7 @@ class TableRecords:
     def __init__(
         self,
         private: PrivateModel,
-        table: Any,
+        table: Table,
         columns: Sequence[SourceColumns],
         check_units: Callable[[], None] | None = None,
     ) -> None:
@@ -89,7 +87,7 @@ class TableRecords:
             number of rows than is public.
         """
         rows, bits = 0, [0] * len(self.names)
-        for given in read_batches(self.table, self.names):
+        for given in self.table.batches(self.names):
             for name in self.names:
                 check_numbers(np.asarray(given[name]), name, self._is_whole[name])
             batch = self._numbers(given)
@@ -108,7 +106,7 @@ class TableRecords:
         """
         first, rows, bits = self.first, 0, [0] * len(self.names)
         waiting: list[Batch] = []
-        for given in read_batches(self.table, self.names):
+        for given in self.table.batches(self.names):
             batch = self._numbers(given)
             rows, bits = _counted(rows, bits, batch, self.names)
             waiting.append(batch)

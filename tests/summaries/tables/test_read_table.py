@@ -1,0 +1,127 @@
+"""The user's side of a summary of a table."""
+
+from __future__ import annotations
+
+import dask.dataframe as dd
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import pymc_private as pmp
+from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unsupported
+from pymc_private.summaries.tables.read_table import check_units
+from pymc_private.summaries.tables.table_batches import EngineTable, as_table
+from tests.summaries.tables.table_models import BUDGET, coin, frame, own_records, placeholders
+
+ROWS = 400
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return pmp.calibrate(coin(ROWS), release="summary", **BUDGET)
+
+
+def ledger():
+    return pmp.Ledger(epsilon=5, delta=1e-5)
+
+
+def summarized(plan, table, **words):
+    return pmp.summarize(plan, data=table, progressbar=False, **({"ledger": ledger()} | words))
+
+
+def test_a_lazy_table_is_summarized(plan):
+    table = pl.from_pandas(frame(ROWS)).lazy()
+    book = ledger()
+    summary = summarized(plan, table, ledger=book, name="main")
+    again = pmp.summarize(plan, data=table, ledger=book, name="main", progressbar=False)
+    assert len(book.entries) == 1
+    for key, value in summary.released.items():
+        np.testing.assert_array_equal(again.released[key], value)
+    with summary.model() as model:
+        assert [v.name for v in model.free_RVs] == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("table", "words", "match"),
+    [
+        (frame(ROWS).drop(columns="y"), {}, "lacks columns"),
+        (frame(ROWS).assign(y="yes"), {}, "no numbers"),
+        (frame(ROWS - 1), {}, "another number of rows"),
+        (frame(ROWS), {"columns": {"z": "y"}}, "private variables"),
+        (frame(ROWS).assign(person=1), {"id": "person"}, "owns more rows"),
+        (frame(ROWS).assign(person=None), {"id": "person"}, "rows without a unit"),
+        (frame(ROWS), {"id": "persons"}, "lacks columns"),
+        ([[1, 2]], {}, "no table"),
+        (None, {}, "placeholder rows"),
+    ],
+)
+def test_what_is_refused_costs_nothing(plan, table, words, match):
+    book = ledger()
+    with pytest.raises(PymcPrivateError, match=match):
+        summarized(plan, table, ledger=book, **words)
+    assert not book.entries
+
+
+def test_a_table_that_changes_is_charged_and_not_released(plan, monkeypatch):
+    tables = [frame(ROWS, seed) for seed in range(9)]
+    monkeypatch.setattr(EngineTable, "batches", lambda _, names: [dict(tables.pop()[names])])
+    book = ledger()
+    with pytest.raises(PymcPrivateError) as caught:
+        summarized(plan, frame(ROWS), ledger=book, name="main")
+    assert len(book.entries) == 1
+    assert "nothing was charged" not in str(caught.value)
+
+
+def test_units_own_as_many_rows_as_was_declared():
+    two = pmp.calibrate(coin(ROWS, records_per_unit=2), release="summary", **BUDGET)
+    table = frame(ROWS)
+    assert summarized(two, table.assign(person=table.person // 2), id="person").private
+
+
+@pytest.mark.parametrize(
+    "engine", [pl.from_pandas, duckdb.from_df, lambda t: dd.from_pandas(t, npartitions=3)]
+)
+def test_units_are_counted_by_the_engine(engine):
+    table = frame(ROWS)
+    check_units(as_table(engine(table.assign(person=table.person // 2))), "person", 2)
+    with pytest.raises(DomainError, match="owns more rows"):
+        check_units(as_table(engine(table.assign(person=table.person // 3))), "person", 2)
+    missing = table.assign(person=[None, *map(float, range(1, ROWS))])
+    with pytest.raises(DomainError, match="rows without a unit"):
+        check_units(as_table(engine(missing)), "person", 2)
+
+
+def test_a_dataset_counts_no_units(plan):
+    with pytest.raises(Unsupported, match="own engine"):
+        summarized(plan, ds.dataset(pa.Table.from_pandas(frame(ROWS))), id="person")
+
+
+def test_a_table_beside_records_is_refused():
+    table = frame(ROWS)
+    plan = pmp.calibrate(own_records(table), release="summary", **BUDGET)
+    with pytest.raises(Incompatible, match="records of its own"):
+        summarized(plan, table)
+    with pytest.raises(DomainError, match="are of a table"):
+        pmp.summarize(plan, id="person", ledger=ledger())
+
+
+def test_several_plans_take_no_table(plan):
+    with pytest.raises(Unsupported, match="several plans"):
+        summarized([plan, plan], frame(ROWS))
+    other = pmp.calibrate(plan.private, release="summary", method="cells", **BUDGET)
+    with pytest.raises(Incompatible, match="placeholder rows"):
+        pmp.summarize([plan, other], ledger=ledger())
+
+
+def test_columns_of_any_name(plan):
+    table = frame(ROWS).rename(columns={"y": "answer"})
+    assert summarized(plan, table, columns={"y": "answer"}).private
+
+
+def test_add_remove_protects_the_number_of_rows():
+    private = placeholders(1000, neighbors="add_remove")
+    plan = pmp.calibrate(private, release="summary", method="scores", **BUDGET)
+    assert (plan.n, plan.guess) == (None, 1000)

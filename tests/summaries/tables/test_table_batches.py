@@ -1,0 +1,98 @@
+"""All engines give the same rows, whatever their batches."""
+
+from __future__ import annotations
+
+import dask.dataframe as dd
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from pymc_private.errors import DomainError
+from pymc_private.summaries.tables import table_batches
+from pymc_private.summaries.tables.table_batches import (
+    as_table,
+    require_columns,
+)
+from tests.summaries.tables.table_models import NAMES, frame
+
+COLUMNS = [*NAMES, "y"]
+
+
+class OldLazyFrame:
+    """A lazy frame of Polars before `collect_batches`."""
+
+    def __init__(self, frame):
+        self.frame = frame
+
+    def collect(self, engine):
+        return self.frame.collect(engine=engine)
+
+
+class SparkLike:
+    """Rows as Spark sends them."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def toLocalIterator(self, prefetchPartitions):  # noqa: N802
+        return iter(self.rows)
+
+
+ENGINES = {
+    "pandas": lambda t: t,
+    "polars": pl.from_pandas,
+    "polars, lazy": lambda t: pl.from_pandas(t).lazy(),
+    "pyarrow": pa.Table.from_pandas,
+    "pyarrow, dataset": lambda t: ds.dataset(pa.Table.from_pandas(t)),
+    "duckdb": duckdb.from_df,
+    "dask": lambda t: dd.from_pandas(t, npartitions=3),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_gives_all_rows(engine, monkeypatch):
+    monkeypatch.setattr(table_batches, "ROWS", 512)
+    given = frame(3000)
+    batches = list(as_table(ENGINES[engine](given)).batches(COLUMNS))
+    assert len(batches) > 1
+    found = {name: np.concatenate([b[name] for b in batches]) for name in COLUMNS}
+    order = np.argsort(found["age"])
+    expected = given.sort_values("age")
+    for name in COLUMNS:
+        np.testing.assert_array_equal(found[name][order], expected[name].to_numpy())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_missing_column_is_named(engine):
+    table = as_table(ENGINES[engine](frame(10)))
+    assert set(COLUMNS) <= set(table.names)
+    with pytest.raises(DomainError, match=r"no 'incomes'(.|\n)*did you mean 'income'"):
+        require_columns(table, ["age", "incomes"])
+
+
+def test_older_frames_and_rows_of_spark():
+    given = frame(100)
+    lazy = OldLazyFrame(pl.from_pandas(given).lazy())
+    (batch,) = table_batches._of_polars(lazy, COLUMNS)
+    np.testing.assert_array_equal(batch["age"], given.age)
+    rows = [(1.0, 2), (None, 3)]
+    (batch,) = table_batches._of_spark(SparkLike(rows), ["x", "y"])
+    np.testing.assert_array_equal(batch["x"], [1.0, np.nan])
+    assert batch["y"].dtype.kind == "i"
+
+
+def test_a_stream_of_batches_is_closed_although_reading_stops():
+    connection = duckdb.connect()
+    relation = connection.sql("select range::double as x from range(300000)")
+    reading = as_table(relation).batches(["x"])
+    next(reading)
+    reading.close()
+    assert connection.sql("select 1").fetchall() == [(1,)]  # the connection is free again
+
+
+def test_no_table():
+    with pytest.raises(DomainError, match="no table"):
+        as_table({"x": [1.0]})

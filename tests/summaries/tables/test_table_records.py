@@ -1,0 +1,134 @@
+"""Records of a table: the same chunks, and the same sums to the bit, however it is read."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pymc_private as pmp
+from pymc_private.errors import DomainError, Incompatible, Unsupported
+from pymc_private.samplers.randomness import SeededRandomness
+from pymc_private.summaries.noise import LatticeNoise
+from pymc_private.summaries.summary_job import records_of
+from pymc_private.summaries.tables.read_table import records_of_table
+from pymc_private.summaries.tables.table_batches import EngineTable
+from tests.summaries.tables.table_models import (
+    BUDGET,
+    NAMES,
+    N,
+    coin,
+    frame,
+    own_records,
+    placeholders,
+)
+
+
+def noise() -> LatticeNoise:
+    return LatticeNoise(SeededRandomness.from_seed(5))
+
+
+def read(private, table, **words):
+    return records_of_table(private, table, words.get("columns"), words.get("unit"))
+
+
+def batches_of(table: pd.DataFrame, cuts: list[int]):
+    """The rows in batches that end at some places."""
+    places = sorted({0, *cuts, len(table)})
+    return [
+        {name: table[name].to_numpy()[a:b] for name in (*NAMES, "y")} for a, b in pairwise(places)
+    ]
+
+
+TABLE_500 = frame(500)
+placeholders_of_500 = cache(lambda: placeholders(500))
+own_500 = cache(lambda: records_of(own_records(TABLE_500)))
+
+
+@given(cuts=st.lists(st.integers(0, 500), max_size=6), size=st.integers(1, 130))
+def test_chunks_hold_each_row_once_whatever_the_batches(cuts, size):
+    records = read(placeholders_of_500(), TABLE_500)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EngineTable, "batches", lambda *_: batches_of(TABLE_500, cuts))
+        chunks = list(records.chunks(size))
+    assert all(len(rows["X"]) == size for rows, _ in chunks)
+    assert all(count == size for _, count in chunks[:-1])
+    expected = own_500()
+    for name in ("X", "y"):
+        found = np.concatenate([rows[name][:count] for rows, count in chunks])
+        np.testing.assert_array_equal(found, expected[name])  # clipped as privatize clips
+        assert found.dtype == expected[name].dtype
+
+
+def test_a_summary_is_the_same_to_the_bit_in_any_order():
+    table = frame()
+    plan = pmp.calibrate(placeholders(), release="summary", **BUDGET)
+    own = pmp.calibrate(own_records(table), release="summary", **BUDGET)
+    expected = own.mechanism.release(records_of(own.private), noise())
+    shuffled = table.sample(frac=1.0, random_state=2)
+    found = plan.mechanism.release(read(plan.private, shuffled), noise())
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+def test_no_rows_are_one_chunk_of_none():
+    ((rows, count),) = read(placeholders(neighbors="add_remove"), frame(0)).chunks(16)
+    assert count == 0
+    assert rows["X"].shape == (16, 2)
+
+
+@pytest.mark.parametrize("change", ["a value", "a row less"])
+def test_other_rows_at_the_second_reading_are_refused(change, monkeypatch):
+    table, readings = frame(500), []
+
+    def batches(*_):
+        readings.append(1)
+        other = table.copy()
+        if len(readings) > 1 and change == "a value":
+            other.loc[3, "age"] = 0.123
+        elif len(readings) > 1:
+            other = other.iloc[1:]
+        return batches_of(other, [100])
+
+    monkeypatch.setattr(EngineTable, "batches", batches)
+    records = read(placeholders(500), table)
+    with pytest.raises(Incompatible, match="other rows than the first time"):
+        noise().total((rows["X"] for rows, _ in records.chunks(64)), 1.0, False, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda t: t.assign(age=np.nan), "missing or infinite"),
+        (lambda t: t.assign(y=2), "not among the declared categories"),
+        (lambda t: t.assign(y=0.5), "fractions"),
+        (lambda t: t.iloc[1:], "another number of rows"),
+    ],
+)
+def test_what_is_refused_before_a_charge(change, match):
+    with pytest.raises(DomainError, match=match) as caught:
+        read(placeholders(500), change(frame(500))).check()
+    assert "nothing was charged" in str(caught.value)
+
+
+def test_under_add_remove_the_number_of_rows_is_not_compared():
+    records = read(coin(1000, neighbors="add_remove"), frame(500))
+    records.check()
+    assert len(records) == 500
+
+
+def test_public_rows_beside_a_table_are_refused():
+    records = read(placeholders(500), frame(500))
+    assert records.beside({}) is records
+    with pytest.raises(Unsupported, match="kinds"):
+        records.beside({"kinds": np.zeros(500)})
+
+
+def test_n_is_that_of_the_table():
+    assert pmp.calibrate(placeholders(), release="summary", **BUDGET).n == N

@@ -1,0 +1,18 @@
+"""Records in memory as a table."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pymc_private.summaries.record_table import ArrayRecords, as_record_table
+
+
+def test_arrays_come_in_chunks_with_public_rows_beside():
+    records = as_record_table({"x": np.arange(5.0)})
+    assert len(records) == 5
+    assert as_record_table(records) is records
+    assert records.beside({}) is records
+    both = records.beside({"w": 10 * np.arange(5.0)})
+    assert isinstance(both, ArrayRecords)
+    chunks = [(rows["x"].tolist(), rows["w"].tolist(), count) for rows, count in both.chunks(3)]
+    assert chunks == [([0, 1, 2], [0, 10, 20], 3), ([3, 4, 3], [30, 40, 30], 2)]

@@ -355,11 +355,17 @@ def privatize(
         records_per_unit=units,
         table_rows=rows,
     )
-    if relation == ADD_REMOVE:
-        refuse_public_counts(graph, sources, held, private.shapes, record_lengths(private))
-    if rows is not None:
-        refuse_counted_placeholders(graph, sources, held, private.shapes, record_lengths(private))
+    _refuse_counted_rows(private)
     return private
+
+
+def _refuse_counted_rows(private: PrivateModel) -> None:
+    """Refuse what tells the number of rows, if that is protected or they are placeholders."""
+    facts = (private.graph, private.sources, private.n, private.shapes, record_lengths(private))
+    if private.neighbors == ADD_REMOVE:
+        refuse_public_counts(*facts)
+    if private.table_rows is not None:
+        refuse_counted_placeholders(*facts)
 
 
 def _metric_claims(

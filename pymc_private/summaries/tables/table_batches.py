@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import islice
 from typing import Any, Protocol
 
-import narwhals as nw
 import numpy as np
 
 from pymc_private.errors import DomainError, Unsupported, nearest_names
@@ -53,6 +53,8 @@ def as_table(data: Any) -> Table:
         return ArrowDataset(data)
     if module.startswith("dask") and hasattr(data, "npartitions"):
         return DaskTable(data)
+    import narwhals as nw
+
     try:
         return EngineTable(nw.from_native(data))
     except TypeError as error:
@@ -88,7 +90,7 @@ def require_columns(table: Table, wanted: Sequence[str]) -> None:
 class EngineTable:
     """A table of an engine that narwhals knows."""
 
-    frame: nw.DataFrame[Any] | nw.LazyFrame[Any]
+    frame: Any
 
     @property
     def names(self) -> list[str]:
@@ -98,7 +100,7 @@ class EngineTable:
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """As of `Table`."""
         chosen = self.frame.select(*columns)
-        if isinstance(chosen, nw.DataFrame):
+        if not hasattr(chosen, "collect"):  # in memory
             return _of_frame(chosen, columns)
         kind, native = chosen.implementation, chosen.to_native()
         if kind.is_polars():
@@ -109,6 +111,8 @@ class EngineTable:
 
     def most_rows(self, unit: str) -> tuple[int, int]:
         """As of `Table`."""
+        import narwhals as nw
+
         units = self.frame.lazy().select(nw.col(unit).alias("unit"))
         sizes = units.group_by("unit").agg(nw.len().alias("rows"))
         missing = nw.when(nw.col("unit").is_null()).then(nw.col("rows")).otherwise(0)
@@ -165,7 +169,7 @@ class DaskTable:
         return int(most if most == most else 0), int(missing)
 
 
-def _of_frame(frame: nw.DataFrame[Any], names: Sequence[str]) -> Iterator[Batch]:
+def _of_frame(frame: Any, names: Sequence[str]) -> Iterator[Batch]:
     """Batches of a frame in memory."""
     for start in range(0, len(frame), ROWS):
         part = frame[start : start + ROWS]
@@ -202,9 +206,7 @@ def _arrow_reader(native: Any) -> Any:
     for method in ("to_arrow_reader", "fetch_record_batch"):
         if hasattr(native, method):
             return getattr(native, method)(ROWS)
-    import pyarrow as pa
-
-    return pa.RecordBatchReader.from_stream(native)
+    return import_module("pyarrow").RecordBatchReader.from_stream(native)
 
 
 def _of_reader(reader: Any) -> Iterator[Batch]:

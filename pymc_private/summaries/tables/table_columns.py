@@ -76,7 +76,7 @@ def _names(private: PrivateModel, source: Source, given: Mapping[str, Any]) -> t
     found = (names,) if isinstance(names, str) else tuple(names or ())
     if len(found) == size and all(isinstance(name, str) for name in found):
         return found
-    dims = private.base.named_vars_to_dims.get(source.name) or ()
+    dims = list(private.base.named_vars_to_dims.get(source.name) or ())
     raise DomainError(
         f"'{source.name}' is {size} numbers a record, and so as many columns",
         got="no names of them" if names is None else f"{len(found)}: {found}"[:80],

@@ -1,10 +1,10 @@
 """Records of a table, checked before a charge and read in chunks of one shape after it.
 
-A mechanism reads the records several times, and a lazy table is evaluated anew each time. Terms of
-records are integers whose sum does not depend on the order of rows or the size of batches (T30), so
-all engines give the same sums, to the bit. Each reading is compared with the first one, by the
-number of rows and a sum of the bits of every column: a table that gives other rows the next time
-is refused before noise is released.
+A small table is kept in memory as it was when it was checked. Of a larger one a lazy engine
+evaluates all rows anew for each stage of a mechanism. Terms of records are integers whose sum does
+not depend on the order of rows or the size of batches (T30), so all engines give the same sums, to
+the bit. Each reading is compared with the first one, by the number of rows and a sum of the bits of
+every column: a table that gives other rows the next time is refused before noise is released.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ from pymc_private.models.data_clipping import clipped_records
 from pymc_private.models.domains import Ball, Interval
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import SUBSTITUTE
+from pymc_private.summaries.record_table import ArrayRecords
 from pymc_private.summaries.tables.table_batches import Batch, Table
 from pymc_private.summaries.tables.table_columns import SourceColumns, as_numbers, check_numbers
+
+MOST_KEPT = 2**24
+"""Numbers of a table that is kept in memory."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class TableRecords:
     ) -> None:
         self.private, self.table, self.columns = private, table, tuple(columns)
         self._check_units = check_units
+        self._kept: ArrayRecords | None = None
         self.names = list(dict.fromkeys(name for c in columns for name in c.names))
         whole = {name for c in columns if c.source.is_whole for name in c.names}
         self._is_whole = {name: name in whole for name in self.names}
@@ -74,6 +79,7 @@ class TableRecords:
         if self._check_units is not None:
             self._check_units()
         self.__dict__.pop("first", None)
+        self._kept = None
         len(self)
 
     @cached_property
@@ -87,13 +93,18 @@ class TableRecords:
             number of rows than is public.
         """
         rows, bits = 0, [0] * len(self.names)
+        kept: list[Batch] | None = []
         for given in self.table.batches(self.names):
             for name in self.names:
                 check_numbers(np.asarray(given[name]), name, self._is_whole[name])
             batch = self._numbers(given)
             self._check_domain(batch)
             rows, bits = _counted(rows, bits, batch, self.names)
+            small = rows * len(self.names) <= MOST_KEPT
+            kept = [*kept, batch] if small and kept is not None else None
         self._refuse_other_count(rows)
+        if kept:
+            self._kept = ArrayRecords(self._chunk(_joined(kept, self.names)))
         return Reading(rows, tuple(bits))
 
     def chunks(self, size: int) -> Iterator[tuple[dict[str, np.ndarray], int]]:
@@ -105,6 +116,9 @@ class TableRecords:
             The table gave other rows than the first time.
         """
         first, rows, bits = self.first, 0, [0] * len(self.names)
+        if self._kept is not None:
+            yield from self._kept.chunks(size)
+            return
         waiting: list[Batch] = []
         for given in self.table.batches(self.names):
             batch = self._numbers(given)

@@ -12,6 +12,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unsupported
+from pymc_private.summaries.tables import table_records
 from pymc_private.summaries.tables.read_table import check_units
 from pymc_private.summaries.tables.table_batches import EngineTable, as_table
 from tests.summaries.tables.table_models import BUDGET, coin, frame, own_records, placeholders
@@ -67,6 +68,7 @@ def test_what_is_refused_costs_nothing(plan, table, words, match):
 
 def test_a_table_that_changes_is_charged_and_not_released(plan, monkeypatch):
     tables = [frame(ROWS, seed) for seed in range(9)]
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
     monkeypatch.setattr(EngineTable, "batches", lambda _, names: [dict(tables.pop()[names])])
     book = ledger()
     with pytest.raises(PymcPrivateError) as caught:

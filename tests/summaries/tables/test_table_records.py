@@ -16,6 +16,7 @@ from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.noise import LatticeNoise
 from pymc_private.summaries.summary_job import records_of
+from pymc_private.summaries.tables import table_records
 from pymc_private.summaries.tables.read_table import records_of_table
 from pymc_private.summaries.tables.table_batches import EngineTable
 from tests.summaries.tables.table_models import (
@@ -54,6 +55,7 @@ own_500 = cache(lambda: records_of(own_records(TABLE_500)))
 def test_chunks_hold_each_row_once_whatever_the_batches(cuts, size):
     records = read(placeholders_of_500(), TABLE_500)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_records, "MOST_KEPT", 0)
         patch.setattr(EngineTable, "batches", lambda *_: batches_of(TABLE_500, cuts))
         chunks = list(records.chunks(size))
     assert all(len(rows["X"]) == size for rows, _ in chunks)
@@ -65,16 +67,18 @@ def test_chunks_hold_each_row_once_whatever_the_batches(cuts, size):
         assert found.dtype == expected[name].dtype
 
 
-def test_a_summary_is_the_same_to_the_bit_in_any_order():
+def test_a_summary_is_the_same_to_the_bit_in_any_order(monkeypatch):
     table = frame()
     plan = pmp.calibrate(placeholders(), release="summary", **BUDGET)
     own = pmp.calibrate(own_records(table), release="summary", **BUDGET)
     expected = own.mechanism.release(records_of(own.private), noise())
     shuffled = table.sample(frac=1.0, random_state=2)
-    found = plan.mechanism.release(read(plan.private, shuffled), noise())
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value)
+    for kept in (0, 10**9):
+        monkeypatch.setattr(table_records, "MOST_KEPT", kept)
+        found = plan.mechanism.release(read(plan.private, shuffled), noise())
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value)
 
 
 def test_no_rows_are_one_chunk_of_none():
@@ -97,6 +101,7 @@ def test_other_rows_at_the_second_reading_are_refused(change, monkeypatch):
         return batches_of(other, [100])
 
     monkeypatch.setattr(EngineTable, "batches", batches)
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
     records = read(placeholders(500), table)
     with pytest.raises(Incompatible, match="other rows than the first time"):
         noise().total((rows["X"] for rows, _ in records.chunks(64)), 1.0, False, 1.0)
@@ -115,6 +120,21 @@ def test_what_is_refused_before_a_charge(change, match):
     with pytest.raises(DomainError, match=match) as caught:
         read(placeholders(500), change(frame(500))).check()
     assert "nothing was charged" in str(caught.value)
+
+
+def test_a_small_table_is_read_once(monkeypatch):
+    readings = []
+
+    def batches(*_):
+        readings.append(1)
+        return batches_of(TABLE_500, [100, 300])
+
+    monkeypatch.setattr(EngineTable, "batches", batches)
+    records = read(placeholders_of_500(), TABLE_500)
+    records.check()
+    found = [np.concatenate([rows["y"][:n] for rows, n in records.chunks(64)]) for _ in range(3)]
+    assert all(np.array_equal(one, own_500()["y"]) for one in found)
+    assert len(readings) == 1
 
 
 def test_under_add_remove_the_number_of_rows_is_not_compared():

@@ -1,0 +1,164 @@
+"""Summaries of tables of many rows: seconds and memory of each engine, beside its own pass.
+
+Run ``python -m benchmarks.scale [rows] [engine ...]``, rows such as ``1e5,1e6``. A Parquet file of
+ten covariates and a binary outcome is written to a temporary folder; each engine sums all its
+columns, and then summarizes a logistic model of it at epsilon = 1, each in a process of its own.
+Columns: seconds of processor time of the engine's own pass, of the plan and of the summary (its
+check, rehearsal, 14 readings or one, and compilation), seconds by the clock of the summary, and
+the largest memory of the process (MB). All engines must release the same sums, to the bit, under
+noise of one public seed: printed is a digest of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FEATURES = [f"x{j}" for j in range(10)]
+ROWS, PART = "1e5,1e6", 10**6
+
+
+def write(path: Path, n: int) -> None:
+    """A folder of Parquet files with n rows."""
+    import polars as pl
+
+    rng = np.random.default_rng(1)
+    slopes = rng.normal(size=len(FEATURES))
+    path.mkdir()
+    for start in range(0, n, PART):
+        rows = min(PART, n - start)
+        x = rng.uniform(-1, 1, (rows, len(FEATURES))) / np.sqrt(len(FEATURES))
+        y = rng.binomial(1, 1 / (1 + np.exp(-x @ slopes))).astype(np.int8)
+        columns = dict(zip(FEATURES, x.T, strict=True))
+        pl.DataFrame(columns | {"y": y}).write_parquet(path / f"{start:09d}.parquet")
+
+
+def polars(path: Path) -> tuple[Any, Callable[[Any], Any]]:
+    import polars as pl
+
+    return pl.scan_parquet(path / "*.parquet"), lambda t: t.sum().collect(engine="streaming")
+
+
+def duckdb(path: Path) -> tuple[Any, Callable[[Any], Any]]:
+    import duckdb as engine
+
+    sums = ", ".join(f"sum({name})" for name in [*FEATURES, "y"])
+    table = engine.read_parquet(str(path / "*.parquet"))
+    return table, lambda t: t.aggregate(sums).fetchall()
+
+
+def pyarrow(path: Path) -> tuple[Any, Callable[[Any], Any]]:
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    def sums(table: Any) -> list[float]:
+        return [sum(pc.sum(c).as_py() for c in batch.columns) for batch in table.to_batches()]
+
+    return ds.dataset(path), sums
+
+
+def pandas(path: Path) -> tuple[Any, Callable[[Any], Any]]:
+    import pandas as pd
+
+    return pd.read_parquet(path), lambda t: t.sum()
+
+
+def dask(path: Path) -> tuple[Any, Callable[[Any], Any]]:
+    import dask.dataframe as dd
+
+    return dd.read_parquet(path), lambda t: t.sum().compute()
+
+
+ENGINES: dict[str, Callable[[Path], tuple[Any, Callable[[Any], Any]]]] = {
+    "polars": polars, "duckdb": duckdb, "pyarrow": pyarrow, "pandas": pandas, "dask": dask,
+}  # fmt: skip
+
+
+def planned(n: int) -> Any:
+    """The plan of a logistic model that holds seven placeholder rows."""
+    import pymc as pm
+
+    import pymc_private as pmp
+
+    with pm.Model(coords={"person": range(7), "feature": FEATURES}) as model:
+        x = pm.Data("X", np.zeros((7, len(FEATURES))), dims=("person", "feature"))
+        eta = pm.Normal("a", 0, 1) + x @ pm.Normal("b", 0, 1, dims="feature")
+        pm.Bernoulli("y", logit_p=eta, observed=[0, 1, 0, 1, 0, 1, 1], dims="person")
+    private = pmp.privatize(model, records="person", domain={"X": pmp.Ball(1.0)}, n=n)
+    return pmp.calibrate(private, epsilon=1, delta=1e-6, release="summary", method="scores")
+
+
+def digest(plan: Any, table: Any) -> str:
+    """A digest of what is released with noise of a public seed."""
+    from pymc_private.summaries.summary_job import made_up_noise
+    from pymc_private.summaries.tables.read_table import records_of_table
+
+    records = records_of_table(plan.private, table, None, None)
+    released = plan.mechanism.release(records, made_up_noise(plan.private))
+    found = hashlib.sha256()
+    for name in sorted(released):
+        found.update(np.ascontiguousarray(released[name]).tobytes())
+    return found.hexdigest()[:12]
+
+
+def measure(engine: str, path: Path, n: int, bits: bool) -> None:
+    """Print one row of the table."""
+    import pymc_private as pmp
+
+    table, own_pass = ENGINES[engine](path)
+    marks = [time.process_time()]
+    own_pass(table)
+    marks.append(time.process_time())
+    plan = planned(n)
+    marks.append(time.process_time())
+    if bits:
+        print(f"{n:10.0e} {engine:8s} {digest(plan, table)}", flush=True)
+        return
+    clock = time.time()
+    ledger = pmp.Ledger(epsilon=1, delta=1e-6)
+    pmp.summarize(plan, data=table, ledger=ledger, progressbar=False)
+    marks.append(time.process_time())
+    own, planning, summary = np.diff(marks)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{n:10.0e} {engine:8s} {own:8.1f} {planning:8.1f} {summary:8.1f} "
+          f"{time.time() - clock:8.1f} {memory:8.0f}", flush=True)  # fmt: skip
+
+
+def main() -> None:
+    """Measure each engine in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rows", nargs="?", default=ROWS)
+    parser.add_argument("engines", nargs="*", default=list(ENGINES))
+    parser.add_argument("--bits", action="store_true", help="digests of what is released")
+    parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if given.path is not None:
+        measure(given.engines[0], given.path, int(float(given.rows)), given.bits)
+        return
+    header = f"{'engine':8s} {'own':>8s} {'plan':>8s} {'summary':>8s} {'clock':>8s} {'MB':>8s}"
+    print(f"{'rows':>10s} {header if not given.bits else 'engine'}")
+    for rows in given.rows.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "table"
+            write(path, int(float(rows)))
+            for engine in given.engines:
+                command = [sys.executable, "-m", "benchmarks.scale", rows, engine, "--path", path]
+                flags = ["--bits"] if given.bits else []
+                subprocess.run([*map(str, command), *flags], check=True, env=dict(os.environ))
+
+
+if __name__ == "__main__":
+    main()

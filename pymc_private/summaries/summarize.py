@@ -7,7 +7,7 @@ records, charge the ledger, and only then read the data.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, overload
 
@@ -171,8 +171,7 @@ def summarize(
     refuse_keywords(summarize, declaration, DRAW_KEYWORDS)
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
     if isinstance(what, list | tuple):
-        refuse_second_declaration(declaration)
-        _refuse_table_of_several(data)
+        _refuse_for_several(data, declaration)
         return summarize_together(
             what,
             options,
@@ -219,8 +218,9 @@ def _resolve_plan(
     )
 
 
-def _refuse_table_of_several(data: Any) -> None:
-    """Refuse a table for several plans at once."""
+def _refuse_for_several(data: Any, declaration: Mapping[str, Any]) -> None:
+    """Refuse a declaration and a table beside several plans."""
+    refuse_second_declaration(declaration)
     if data is not None:
         raise Unsupported(
             "several plans at once are released of the records of their models",
@@ -274,8 +274,7 @@ def _summary_job(
         model = plan.private
         noise = private_noise(model) if seed is None else seeded_noise(model, seed)
         released = _charged_release(plan, table, noise, progressbar)
-        if rehearsed and shapes_of(released) != rehearsed[0].shapes:
-            raise Incompatible("a summary has other shapes than its rehearsal")
+        _refuse_other_shapes(released, rehearsed)
         return released
 
     def rehearse() -> None:
@@ -302,6 +301,12 @@ def _summary_job(
         verb="summarize",
         kind="Summary",
     )
+
+
+def _refuse_other_shapes(released: Released, rehearsed: Sequence[Rehearsal]) -> None:
+    """Refuse a release that differs in shapes from its rehearsal."""
+    if rehearsed and shapes_of(released) != rehearsed[0].shapes:
+        raise Incompatible("a summary has other shapes than its rehearsal")
 
 
 def _charged_release(

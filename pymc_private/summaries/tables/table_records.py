@@ -93,7 +93,7 @@ class TableRecords:
             number of rows than is public.
         """
         rows, bits = 0, [0] * len(self.names)
-        kept: list[Batch] | None = []
+        kept: list[dict[str, np.ndarray]] | None = []
         for given in self.table.batches(self.names):
             for name in self.names:
                 check_numbers(np.asarray(given[name]), name, self._is_whole[name])
@@ -101,10 +101,10 @@ class TableRecords:
             self._check_domain(batch)
             rows, bits = _counted(rows, bits, batch, self.names)
             small = rows * len(self.names) <= MOST_KEPT
-            kept = [*kept, batch] if small and kept is not None else None
+            kept = [*kept, self._chunk(batch)] if small and kept is not None else None
         self._refuse_other_count(rows)
         if kept:
-            self._kept = ArrayRecords(self._chunk(_joined(kept, self.names)))
+            self._kept = ArrayRecords(_joined(kept, list(kept[0])))
         return Reading(rows, tuple(bits))
 
     def chunks(self, size: int) -> Iterator[tuple[dict[str, np.ndarray], int]]:

@@ -172,15 +172,10 @@ def summarize(
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
     if isinstance(what, list | tuple):
         _refuse_for_several(data, declaration)
+        request = {"method": method, "reference": reference, "n": n}
+        told = {"progressbar": progressbar, "accept_prior": accept_prior, "accept": accept}
         return summarize_together(
-            what,
-            options,
-            epsilon=epsilon,
-            delta=delta,
-            request={"method": method, "reference": reference, "n": n},
-            progressbar=progressbar,
-            accept_prior=accept_prior,
-            accept=accept,
+            what, options, epsilon=epsilon, delta=delta, request=request, **told
         )
     plan = _resolve_plan(what, epsilon, delta, method, reference, n, declaration)
     check_plan_unchanged(plan)

@@ -330,7 +330,6 @@ def privatize(
     original = resolve_model(model)
     metric = neighbors if isinstance(neighbors, Metric) else None
     relation, units = neighbor_relation(neighbors), check_records_per_unit(records_per_unit, metric)
-    rows = checked_table_rows(n, metric)
     refuse_structures(original)
     copied = copy_declared_model(model, original, domain, public, constants)
     base, dim = copied.model, records if isinstance(records, str) else None
@@ -353,7 +352,7 @@ def privatize(
         claims=(*claims, *unit_claims(units, relation), *copied.claims),
         starts=copied.initvals,
         records_per_unit=units,
-        table_rows=rows,
+        table_rows=checked_table_rows(n, metric),
     )
     _refuse_counted_rows(private)
     return private

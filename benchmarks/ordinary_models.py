@@ -8,6 +8,9 @@ chosen, share of the prior variance it was expected to remove, verdict, error of
 in standard deviations of the posterior without privacy (root mean square over parameters),
 posterior width in its widths (geometric mean), seconds of processor time of `calibrate`, and of
 what follows it.
+
+With ``--sampling``: seconds of processor time of `summarize` and of four chains of 2,000 steps of
+`pm.sample` on the summary's model, compilation included, beside the time that the plan expects.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
+from pymc_private.summaries.summary_plan import sampling_time
 
 Random = np.random.Generator
 Built = tuple[pm.Model, dict[str, Any]]
@@ -348,6 +352,25 @@ def measured(name: str, words: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def sampling(name: str) -> str:
+    """The line of one model's summary: seconds of the release and of `pm.sample`."""
+    model, declared = MODELS[name](np.random.default_rng(1))
+    private = pmp.privatize(model, **declared)
+    try:
+        plan = pmp.calibrate(private, **BUDGET, release="summary")
+    except pmp.errors.PymcPrivateError:
+        return f"{name:24s} no summary"
+    marks = [time.process_time()]
+    summary = pmp.summarize(plan, ledger=pmp.Ledger(**BUDGET), progressbar=False)
+    marks.append(time.process_time())
+    with summary.model():
+        pm.sample(chains=4, cores=1, progressbar=False, compute_convergence_checks=False)
+    marks.append(time.process_time())
+    release, steps = np.diff(marks)
+    size = plan.mechanism.parameters.size
+    return f"{name:24s} {size:10d} {release:9.1f} {steps:9.1f} {sampling_time(size)}"
+
+
 def line_of(name: str, found: dict[str, Any]) -> str:
     """The line of one model."""
     if "refused" in found:
@@ -370,8 +393,14 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help=", ".join(MODELS))
     parser.add_argument("--save", type=Path)
     parser.add_argument("--plain", action="store_true", help="plans alone, ten draws as it is")
+    parser.add_argument("--sampling", action="store_true", help="seconds of pm.sample")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    if given.sampling:
+        print(f"{'model':24s} {'parameters':>10s} {'summary':>9s} {'pm.sample':>9s} expected")
+        for name in given.names or MODELS:
+            print(sampling(name), flush=True)
+        return
     print(f"{'model':24s} {'release':18s} {'removed':>7s} {'verdict':12s} {'error':>6s} "
           f"{'width':>6s} {'seconds':>7s} {'then':>7s}")  # fmt: skip
     known, seconds = stored(given.save), []

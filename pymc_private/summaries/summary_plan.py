@@ -42,6 +42,7 @@ RELEASE = "summary = pmp.summarize(plan, ledger=...)"
 SAMPLE = f"{RELEASE}; with summary.model(): idata = pm.sample()"
 ELSEWHERE = {
     **dict.fromkeys(("release", "summarize", "run"), RELEASE),
+    "alternatives": "plan.to_frame() has the methods that were weighed",
     **dict.fromkeys(("sample", "model", "posterior", "draws", "to_arviz"), SAMPLE),
     **{
         name: f"{SAMPLE}; then pmp.{name}(idata, ...)"
@@ -377,10 +378,18 @@ def check_plan_unchanged(plan: SummaryPlan) -> None:
     )
 
 
-TIME_TEXT = (
-    "its model holds no record: the time of pm.sample does not grow with the number of records"
-)
-"""What a plan says in place of an expected time of sampling."""
+def sampling_time(size: int) -> str:
+    """Rough time of `pm.sample` on one core, in words: four chains of 2,000 steps, compilation too.
+
+    Of 22 ordinary models it took up to 36 seconds of processor time for one to four parameters, and
+    minutes for a hierarchy of 24 (`python -m benchmarks.ordinary_models --sampling`).
+    """
+    seconds = 10.0 + 5.0 * size + 0.5 * size**2
+    return next(words for most, words in SAMPLING_TIMES if seconds <= most)
+
+
+SAMPLING_TIMES = ((60.0, "under a minute"), (600.0, "minutes"), (math.inf, "an hour or more"))
+"""Times of sampling, in seconds, and their words."""
 
 
 def plan_lines(plan: SummaryPlan) -> Iterator[str]:
@@ -406,7 +415,10 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
             f"these are averages over the prior, under which records tell {low:.3g} to {high:.3g} "
             "nats (8 of 10 prior draws, without privacy): real ones may tell more or less"
         )
-    yield TIME_TEXT
+    yield (
+        f"expected time of pm.sample: {sampling_time(plan.mechanism.parameters.size)} on one core, "
+        "however many records (its model holds none)"
+    )
     if plan.reason:
         yield plan.reason
     for method, why in plan.refused:

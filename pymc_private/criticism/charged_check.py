@@ -32,7 +32,7 @@ from pymc_private.release import charge
 from pymc_private.release.charge import ReleaseOptions, suppress_warnings
 from pymc_private.release.draws_job import promised_guarantee, publication_facts
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
-from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise, chunk_size
+from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise
 from pymc_private.summaries.protocol import Records, SummaryNoise
 from pymc_private.summaries.record_table import as_record_table
 from pymc_private.summaries.summary_job import records_of, warn_of_another_ledger
@@ -156,7 +156,7 @@ def noisy_sums(plan: CheckPlan, records: Records, noise: SummaryNoise) -> list[n
 def _chunks(design: Any, records: Records) -> Chunks:
     """Rows, outcomes and number of true rows of each chunk of one shape (T30)."""
     table = as_record_table(records).beside(design.public_rows)
-    for chunk, count in table.chunks(chunk_size(len(table), design.scale.relation)):
+    for chunk, count in table.chunks(table.chunk_size(design.scale.relation)):
         y = np.asarray(chunk[design.outcome], dtype=float)
         yield {name: v for name, v in chunk.items() if name != design.outcome}, y, count
 

@@ -35,6 +35,9 @@ class RecordTable(Protocol):
         Rows beyond these only fill a chunk up; there is a chunk even if there are no records.
         """
 
+    def chunk_size(self, relation: str) -> int:
+        """Rows of a chunk such that a record's terms do not depend on the other records (T30)."""
+
     def beside(self, rows: Mapping[str, np.ndarray]) -> RecordTable:
         """The same records, each with its row of public arrays."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_private.summaries.noise import chunks_of
+from pymc_private.summaries.noise import chunk_size, chunks_of
 from pymc_private.summaries.protocol import Records, RecordTable
 
 
@@ -30,6 +30,10 @@ class ArrayRecords:
     def chunks(self, size: int) -> Iterator[tuple[dict[str, np.ndarray], int]]:
         """As of `protocol.RecordTable`."""
         return chunks_of(self.arrays, len(self), size)
+
+    def chunk_size(self, relation: str) -> int:
+        """As of `protocol.RecordTable`: n where neighbors leave other records in place."""
+        return chunk_size(len(self), relation)
 
     def beside(self, rows: Mapping[str, np.ndarray]) -> ArrayRecords:
         """As of `protocol.RecordTable`."""

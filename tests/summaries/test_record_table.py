@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pymc_private.summaries.noise import CHUNK
 from pymc_private.summaries.record_table import ArrayRecords, as_record_table
 
 
@@ -12,6 +13,8 @@ def test_arrays_come_in_chunks_with_public_rows_beside():
     assert len(records) == 5
     assert as_record_table(records) is records
     assert records.beside({}) is records
+    assert records.chunk_size("substitute") == 5
+    assert records.chunk_size("add_remove") == CHUNK
     both = records.beside({"w": 10 * np.arange(5.0)})
     assert isinstance(both, ArrayRecords)
     chunks = [(rows["x"].tolist(), rows["w"].tolist(), count) for rows, count in both.chunks(3)]

@@ -25,7 +25,7 @@ from pymc_private.models.information import ASSUMED_N
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import ADD_REMOVE
-from pymc_private.summaries.noise import NoiseScale, chunk_size, split_mu
+from pymc_private.summaries.noise import NoiseScale, split_mu
 from pymc_private.summaries.protocol import (
     Caution,
     LogLikelihood,
@@ -330,7 +330,7 @@ class ReleaseRounds:
         kinds = {KINDS: density.kinds} if density.kind_rows else {}
         self.table = as_record_table(records).beside(kinds)
         self.n = len(self.table)
-        self.size = chunk_size(self.n, mechanism.scale.relation)
+        self.size = self.table.chunk_size(mechanism.scale.relation)
         self.finished = 0
 
     def _chunks(self) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray, int]]:

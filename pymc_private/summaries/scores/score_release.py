@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_private.summaries.lattice import unpack_symmetric
-from pymc_private.summaries.noise import NoiseScale, chunk_size, chunks_of, split_mu
+from pymc_private.summaries.noise import NoiseScale, chunks_of, split_mu
 from pymc_private.summaries.protocol import Progress, Records, Released, SummaryNoise
 from pymc_private.summaries.record_table import as_record_table
 from pymc_private.summaries.scores.clipped_scores import (
@@ -235,7 +235,7 @@ class _Run:
         self.design, self.noise, self.progress = design, noise, progress
         self.table = as_record_table(records).beside(design.public_rows)
         self.n = len(self.table)
-        self.size = chunk_size(self.n, design.scale.relation)
+        self.size = self.table.chunk_size(design.scale.relation)
         self.finished = 0
         self.scores: list[NoisyScore] = []
         self.reference_model = RememberedNodes(design.model)

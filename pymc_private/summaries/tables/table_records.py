@@ -20,6 +20,7 @@ from pymc_private.models.data_clipping import clipped_records
 from pymc_private.models.domains import Ball, Interval
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import SUBSTITUTE
+from pymc_private.summaries.noise import CHUNK
 from pymc_private.summaries.record_table import ArrayRecords
 from pymc_private.summaries.tables.table_batches import Batch, Table
 from pymc_private.summaries.tables.table_columns import SourceColumns, as_numbers, check_numbers
@@ -141,6 +142,10 @@ class TableRecords:
             )
         if waiting or not rows:
             yield self._last(_joined(waiting, self.names), size)
+
+    def chunk_size(self, relation: str) -> int:
+        """The same for all tables: engines may give a neighbor's rows in another order."""
+        return CHUNK
 
     def beside(self, rows: Mapping[str, np.ndarray]) -> TableRecords:
         """The same records; public arrays with a row for each record are refused."""

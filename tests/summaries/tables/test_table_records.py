@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import pymc_private as pmp
 from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.summaries.noise import LatticeNoise
+from pymc_private.summaries.noise import CHUNK, LatticeNoise
+from pymc_private.summaries.scores.clipped_scores import ClippedScore
 from pymc_private.summaries.summary_job import records_of
 from pymc_private.summaries.tables import table_records
 from pymc_private.summaries.tables.read_table import records_of_table
@@ -148,6 +149,23 @@ def test_public_rows_beside_a_table_are_refused():
     assert records.beside({}) is records
     with pytest.raises(Unsupported, match="kinds"):
         records.beside({"kinds": np.zeros(500)})
+
+
+@pytest.mark.parametrize("rows", [500, 5000])
+def test_terms_of_a_record_are_the_same_at_any_place(rows):
+    table, private = frame(rows), placeholders(rows)
+    score = pmp.calibrate(private, release="summary", **BUDGET).mechanism.design
+    found = []
+    for order in (table, table.sample(frac=1.0, random_state=3)):
+        records, theta = read(private, order), score.prior.mean + 0.3
+        assert records.chunk_size("substitute") == CHUNK
+        terms = ClippedScore(score.model, theta, np.eye(3), 1.0)
+        parts = [
+            terms.terms({"X": chunk["X"]}, chunk["y"].astype(float))[:count]
+            for chunk, count in records.chunks(CHUNK)
+        ]
+        found.append(np.concatenate(parts)[np.argsort(order.index)])
+    np.testing.assert_array_equal(*found)
 
 
 def test_n_is_that_of_the_table():

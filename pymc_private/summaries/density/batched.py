@@ -244,7 +244,8 @@ def _switch(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     for chosen, whole in ((x, np.all(condition)), (y, not np.any(condition))):
         if whole and shape and np.shape(chosen) == shape and chosen.flags.c_contiguous:
             return chosen
-    if shape and np.size(condition) == shape[-1] <= SHORT_AXIS and np.ndim(condition):
+    is_row = np.shape(condition)[-1:] == (np.size(condition),) == shape[-1:]
+    if is_row and shape[-1] <= SHORT_AXIS:
         found = np.empty(shape, np.result_type(x, y))  # a stack of arrays, written as choices
         for k, first in enumerate(np.ravel(condition)):
             found[..., k] = _along_last(x if first else y, k)

@@ -72,3 +72,13 @@ def test_zero_times_what_is_no_number_is_zero_in_derivatives_alone():
     np.testing.assert_array_equal(quotient, [0.0, 0.0, np.nan, 1.0])
     plain, _ = NumpyProgram([x, y], outs)(*given)
     np.testing.assert_array_equal(plain, [np.nan, np.nan, np.nan, np.inf])
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (1, 3), (3, 1, 1), (3,), (1,), ()])
+def test_a_switch_by_as_many_choices_as_the_last_axis_is_long_may_be_along_another(shape):
+    x, y = (pt.tensor(name, shape=(None, None), dtype="float64") for name in "xy")
+    choice = pt.constant((np.arange(np.prod(shape, dtype=int)) % 2 == 0).reshape(shape))
+    out = pt.switch(choice, x, y)
+    given = [np.arange(9.0).reshape(3, 3), -np.arange(9.0).reshape(3, 3)]
+    expected = np.where(choice.data, *given)
+    np.testing.assert_array_equal(NumpyProgram([x, y], [out])(*given)[0], expected)

@@ -86,16 +86,26 @@ class Cell:
 def pooled(cells: Iterable[Cell]) -> tuple[int, np.ndarray, np.ndarray]:
     """Data sets, shares held of `LEVELS` and their standard errors, over all data sets of cells.
 
-    One data set of four parameters is added to the variance: cells in which all held have an error.
+    A seed gives the same parameters and records to every epsilon: errors of several epsilons are
+    added up as if they were one and the same, which they are at most.
     """
     rows = list(cells)
     count = sum(c.sets for c in rows)
+    each = [_of_one_epsilon([c for c in rows if c.epsilon == e]) for e in {c.epsilon for c in rows}]
+    found = sum(held for held, _ in each) / count
+    return count, found, sum(errors for _, errors in each) / count
+
+
+def _of_one_epsilon(rows: Sequence[Cell]) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of shares held, and their standard errors.
+
+    One data set of four parameters is added to the variance: cells in which all held have an error.
+    """
+    count, levels = sum(c.sets for c in rows), np.array(LEVELS)
     held = np.array([sum(c.held50 for c in rows), sum(c.held90 for c in rows)])
     squares = np.array([sum(c.squares50 for c in rows), sum(c.squares90 for c in rows)])
-    found = held / count
-    levels = np.array(LEVELS)
-    variance = (squares - count * found**2 + levels * (1.0 - levels) / 4.0) / count
-    return count, found, np.sqrt(np.maximum(variance, 0.0) / count)
+    variance = squares - held**2 / count + levels * (1.0 - levels) / 4.0
+    return held, np.sqrt(np.maximum(variance, 0.0))
 
 
 def falls_short(cell: Cell) -> bool:

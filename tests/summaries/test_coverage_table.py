@@ -69,3 +69,17 @@ def test_a_cell_falls_short_by_two_standard_errors(written, held, short):
     add_files(cells, [written("a.jsonl", simulations(shares, 1))])
     (cell,) = cells.values()
     assert falls_short(cell) is short
+
+
+def test_budgets_that_share_their_data_sets_are_not_counted_as_independent(written):
+    cells, shares = {}, [1.0, 0.75, 1.0, 0.5] * 10
+    for epsilon in (0.5, 1.0, 2.0):
+        add_files(cells, [written("a.jsonl", simulations(shares, 1, epsilon=epsilon))])
+    one, *_ = (pooled([cell]) for cell in cells.values())
+    together = pooled(cells.values())
+    assert together[0] == 3 * one[0]
+    np.testing.assert_allclose(together[1:], one[1:])
+    others = {}
+    add_files(others, [written("b.jsonl", simulations(shares, 1, model="cloglog"))])
+    add_files(others, [written("b.jsonl", simulations(shares, 1))])
+    assert np.isclose(pooled(others.values())[2][1], one[2][1] / np.sqrt(2.0), rtol=0.02)

@@ -40,6 +40,8 @@ LOOKUPS = ("AdvancedSubtensor", "AdvancedSubtensor1")
 """Operations that raise where an index lies outside of a table."""
 SHORT_AXIS = 12
 """Axes up to this length are reduced slice by slice: NumPy is slow along short ones."""
+LARGE_ARRAY = 1024
+"""Arrays of fewer numbers are left to NumPy as they are: looking at them takes as long."""
 SHORT_AND_ONE = [{1, width} for width in range(2, SHORT_AXIS + 1)]
 
 
@@ -149,7 +151,7 @@ class NumpyProgram:
             for k, (array, dtype) in enumerate(zip(arrays, self._dtypes, strict=True)):
                 memory[k] = np.asarray(array).astype(dtype, copy=False)
             for (run, read, write), last in zip(self._steps, self._last_use, strict=True):
-                found = run(*(memory[k] for k in read))
+                found = run(*[memory[k] for k in read])
                 for k, value in zip(write, found, strict=True):
                     memory[k] = value
                 for k in last:
@@ -240,14 +242,17 @@ def _short_reduction(node: Apply) -> Callable[..., Any] | None:
 
 def _switch(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Entries of x or y; x or y itself where all are its own: most switches guard a domain."""
-    shape = np.broadcast_shapes(np.shape(condition), np.shape(x), np.shape(y))
-    for chosen, whole in ((x, np.all(condition)), (y, not np.any(condition))):
-        if whole and shape and np.shape(chosen) == shape and chosen.flags.c_contiguous:
-            return chosen
-    is_row = np.shape(condition)[-1:] == (np.size(condition),) == shape[-1:]
+    together = np.broadcast(condition, x, y)
+    if together.size < LARGE_ARRAY:
+        return np.where(condition, x, y)
+    shape, choice = together.shape, np.asarray(condition)
+    chosen = x if choice.all() else None if choice.any() else y
+    if chosen is not None and np.shape(chosen) == shape and chosen.flags.c_contiguous:
+        return chosen
+    is_row = choice.shape[-1:] == (choice.size,) == shape[-1:]
     if is_row and shape[-1] <= SHORT_AXIS:
         found = np.empty(shape, np.result_type(x, y))  # a stack of arrays, written as choices
-        for k, first in enumerate(np.ravel(condition)):
+        for k, first in enumerate(choice.ravel()):
             found[..., k] = _along_last(x if first else y, k)
         return found
     return np.where(condition, x, y)
@@ -261,7 +266,11 @@ def _along_last(x: Any, place: int) -> Any:
 def _added(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """x + y, slice by slice where one of them is repeated along a short last axis."""
     shapes = np.shape(x), np.shape(y)
-    if not all(shapes) or {shape[-1] for shape in shapes} not in SHORT_AND_ONE:
+    if (
+        np.size(x) + np.size(y) < LARGE_ARRAY
+        or not all(shapes)
+        or {shape[-1] for shape in shapes} not in SHORT_AND_ONE
+    ):
         return np.add(x, y)
     width = max(shape[-1] for shape in shapes)
     found = np.empty((*np.broadcast_shapes(*shapes)[:-1], width), np.result_type(x, y))

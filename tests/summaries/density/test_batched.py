@@ -6,6 +6,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_private.analysis.intervals import ops
+from pymc_private.summaries.density import batched
 from pymc_private.summaries.density.batched import NumpyProgram
 
 RNG = np.random.default_rng(8)
@@ -30,7 +31,7 @@ def test_reductions_sums_and_switches_of_narrow_and_wide_stacks(width):
         x + y, y + x, pt.switch(choice, x, y), pt.switch(choice, y, x), pt.switch(x > y, x, y),
         pt.switch(pt.isinf(x) | (x <= x), x, y), x.dimshuffle(2, 0, "x", 1), y.dimshuffle(1, 0),
     ]  # fmt: skip
-    given = list(arrays((4, 5, width), (4, 5, 1)))
+    given = list(arrays((40, 30, width), (40, 30, 1)))
     found = NumpyProgram([x, y], outs)(*given)
     with np.errstate(all="ignore"):
         expected = pytensor.function([x, y], outs, mode="FAST_COMPILE")(*given)
@@ -75,7 +76,10 @@ def test_zero_times_what_is_no_number_is_zero_in_derivatives_alone():
 
 
 @pytest.mark.parametrize("shape", [(3, 1), (1, 3), (3, 1, 1), (3,), (1,), ()])
-def test_a_switch_by_as_many_choices_as_the_last_axis_is_long_may_be_along_another(shape):
+def test_a_switch_by_as_many_choices_as_the_last_axis_is_long_may_be_along_another(
+    shape, monkeypatch
+):
+    monkeypatch.setattr(batched, "LARGE_ARRAY", 0)
     x, y = (pt.tensor(name, shape=(None, None), dtype="float64") for name in "xy")
     choice = pt.constant((np.arange(np.prod(shape, dtype=int)) % 2 == 0).reshape(shape))
     out = pt.switch(choice, x, y)

@@ -510,7 +510,11 @@ def clip_into_domain(
     for source in sources:
         data = source.values()
         if not np.issubdtype(data.dtype, np.number) and data.dtype != bool:
-            raise DomainError(f"'{source.name}' does not hold numbers", got=str(data.dtype))
+            raise DomainError(
+                f"'{source.name}' does not hold numbers",
+                got=str(data.dtype),
+                allowed="numbers; for categories, their codes from a public list",
+            )
         if np.issubdtype(data.dtype, np.floating) and not np.isfinite(data).all():
             censored = censored_by(model, [source.variable])
             if censored is not None:

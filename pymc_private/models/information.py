@@ -289,7 +289,12 @@ def _region_draws(private: PrivateModel) -> dict[str, np.ndarray]:
         raise Unsupported(problem) from error
     inside = in_region(private, drawn)
     if inside.sum() < FEWEST_POINTS:
-        raise Unsupported("too few prior draws lie in the region", got=f"{inside.sum()}")
+        raise Unsupported(
+            "too few prior draws lie in the region",
+            got=f"{inside.sum()}",
+            allowed=f"{FEWEST_POINTS} or more",
+            do="a larger box, or pmp.trim(private, mass=...), which takes one from the prior",
+        )
     return {name: values[inside] for name, values in drawn.items()}
 
 

@@ -156,6 +156,7 @@ def _log_ratio_function(target: Any, base: Reference, estimate: Any) -> LogRatio
             raise DomainError(
                 "target and reference differ in dimension",
                 got=f"{given.dimension} and {base.dimension}",
+                do="a reference with one distribution for each column, such as a list of them",
             )
         return lambda x: given.logpdf(x) - base.logpdf(x)  # type: ignore[union-attr]
     if callable(target):

@@ -89,7 +89,11 @@ def records_needed(
     check_positive(information=information)
     power = power_affordable(epsilon, delta, draws, R)
     if power <= 0.0:
-        raise DomainError("no power of the likelihood fits this budget", got=epsilon)
+        raise DomainError(
+            "no power of the likelihood fits this budget",
+            got=f"epsilon = {epsilon}, delta = {delta}",
+            do="a larger epsilon or delta, fewer draws, or a smaller range",
+        )
     return math.ceil(Fraction(information) / Fraction(power))
 
 

@@ -188,7 +188,14 @@ class CandidateModels:
         given, box = (self._refused.get(key) for key in (None, DEFAULT_MASS))
         if isinstance(given, Unsupported) and (box is None or isinstance(box, DomainError)):
             return given
-        return box or given or Unsupported("no way was found to meet the budget")
+        return (
+            box
+            or given
+            or Unsupported(
+                "no way was found to meet the budget",
+                do="a larger epsilon, fewer draws, pmp.trim(private, mass=...), a summary",
+            )
+        )
 
     def _given(self) -> CertifiedModel:
         """The model as it is: certified first, so that the certificate's error comes first."""

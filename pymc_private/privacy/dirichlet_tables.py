@@ -292,7 +292,9 @@ def best_renyi_order(
     )
     order = 1.0 + math.exp(float(found.x))
     if not divergence(order) > 0.0:
-        raise DomainError("no Renyi order proves this budget", got=str(budget))
+        raise DomainError(
+            "no Renyi order proves this budget", got=str(budget), do="a larger epsilon or delta"
+        )
     return order, plan_at(order, divergence(order))
 
 
@@ -478,7 +480,11 @@ def vector_plan(
         order, divergence * (1.0 + 1e-15), neighbors=sensitivity.neighbors, theorem=THEOREM
     )
     if not budget.fits(guarantee):
-        raise DomainError("nothing fits this budget; nothing was charged", got=str(budget))
+        raise DomainError(
+            "nothing fits this budget; nothing was charged",
+            got=str(budget),
+            do="a larger epsilon or delta, or method='noisy'",
+        )
     return JointPlan((r,), (alpha,), guarantee, (profiles[0].dirichlet_kl(r, alpha),))
 
 

@@ -57,8 +57,16 @@ def save(release: Storable, path: str | os.PathLike[str], *, overwrite: bool = F
             do="choose another name, or overwrite=True",
         )
     if target.is_dir():
-        raise DomainError("a release is saved as a file", got=f"the folder {target.name}")
+        raise _folder_error(target)
     return write_atomically(target, release.to_bytes())
+
+
+def _folder_error(folder: Path) -> DomainError:
+    return DomainError(
+        "a release is saved as a file",
+        got=f"the folder {folder.name}",
+        do="name a file in it, such as 'main.nc'",
+    )
 
 
 def _file_equals(release: Storable, path: Path) -> bool:
@@ -227,7 +235,7 @@ def check_destination(save: str | os.PathLike[str] | None, *, overwrite: bool) -
             do="make the folder first; nothing was charged",
         ) from error
     if is_folder:
-        raise DomainError("a release is saved as a file", got=f"the folder {Path(save).name}")
+        raise _folder_error(Path(save))
     if exists and not overwrite:
         raise Incompatible(
             "a file is there already, and a new draw would replace it",

@@ -197,7 +197,12 @@ def refinement_plan(
     check_positive(epsilon=epsilon)
     declared, mechanism = _model_of(summary, private)
     if mechanism.method not in ROUNDS:
-        raise Unsupported("no second round is known of this method", got=mechanism.method)
+        raise Unsupported(
+            "no second round is known of this method",
+            got=mechanism.method,
+            allowed=", ".join(ROUNDS),
+            do="pmp.summarize makes another summary, which costs its own epsilon",
+        )
     found = ROUNDS[mechanism.method](mechanism, summary.released, float(epsilon), delta)
     plan = RefinementPlan(summary, declared, float(epsilon), delta, found)
     _refuse_little_gain(plan)

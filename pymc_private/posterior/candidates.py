@@ -188,13 +188,12 @@ class CandidateModels:
         given, box = (self._refused.get(key) for key in (None, DEFAULT_MASS))
         if isinstance(given, Unsupported) and (box is None or isinstance(box, DomainError)):
             return given
-        return (
-            box
-            or given
-            or Unsupported(
-                "no way was found to meet the budget",
-                do="a larger epsilon, fewer draws, pmp.trim(private, mass=...), a summary",
-            )
+        known = box or given
+        if known is not None:
+            return known
+        return Unsupported(
+            "no way was found to meet the budget",
+            do="a larger epsilon, fewer draws, pmp.trim(private, mass=...), release='summary'",
         )
 
     def _given(self) -> CertifiedModel:

@@ -480,12 +480,16 @@ def vector_plan(
         order, divergence * (1.0 + 1e-15), neighbors=sensitivity.neighbors, theorem=THEOREM
     )
     if not budget.fits(guarantee):
-        raise DomainError(
-            "nothing fits this budget; nothing was charged",
-            got=str(budget),
-            do="a larger epsilon or delta, or method='noisy'",
-        )
+        raise _nothing_fits(budget)
     return JointPlan((r,), (alpha,), guarantee, (profiles[0].dirichlet_kl(r, alpha),))
+
+
+def _nothing_fits(budget: CountBudget) -> DomainError:
+    return DomainError(
+        "nothing fits this budget; nothing was charged",
+        got=str(budget),
+        do="a larger epsilon or delta, or method='noisy'",
+    )
 
 
 # ---- quick estimate of the joint curve -----------------------------------------------------

@@ -7,7 +7,7 @@ not decide them. Nothing here reads the data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -243,6 +243,26 @@ def _forward_graphs(
     order = {rv.name: k for k, rv in enumerate(model.free_RVs)}
     every = list(inputs.values())
     return [every[order[n]] for n in names], [outs[order[n]] for n in names]
+
+
+def slopes_along(
+    function: Callable[[np.ndarray], np.ndarray], theta: np.ndarray, root: np.ndarray, step: float
+) -> np.ndarray:
+    """Derivatives of a function of vectors (S, p) along the columns of a matrix, by differences."""
+    steps = step * root.T
+    ahead, behind = np.split(function(np.concatenate([theta + steps, theta - steps])), 2)
+    return np.nan_to_num((ahead - behind) / (2.0 * step), posinf=0.0, neginf=0.0)
+
+
+def refuse_tempered(private: PrivateModel) -> None:
+    """Refuse a power of the likelihood, and a clip."""
+    if private.power != 1 or private.graph.clip is not None:
+        raise Unsupported(
+            "a summary is of the model itself: its noise is modeled, so nothing need be tempered",
+            got="a clipped likelihood" if private.graph.clip is not None else "a power below 1",
+            allowed="the model as privatize returns it, trimmed or not",
+            do="leave temper and clip out",
+        )
 
 
 def _refuse_discrete(private: PrivateModel) -> None:

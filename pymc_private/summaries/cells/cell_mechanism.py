@@ -39,7 +39,7 @@ from pymc_private.summaries.cells.cell_slopes import CellSlopes
 from pymc_private.summaries.density.batched import NumpyProgram, rewritten, without_checks
 from pymc_private.summaries.density.numpy_likelihood import NumpyLikelihood
 from pymc_private.summaries.noise import CHUNK, NoiseScale, SimulatedNoise, largest_mu
-from pymc_private.summaries.parameters import ParameterVector
+from pymc_private.summaries.parameters import ParameterVector, slopes_along
 from pymc_private.summaries.protocol import Caution, LogLikelihood, Progress, Records, Released
 from pymc_private.summaries.record_table import as_record_table
 from pymc_private.summaries.second_round import disagreement_cautions
@@ -54,6 +54,8 @@ ENOUGH_CLIMBED = 1e-4
 AGREEMENT = 1e-6
 """Relative difference of the two forms of the likelihood that is taken for rounding."""
 GRADIENT_AGREEMENT = 2e-3
+STEP = 1e-4
+"""Of a central difference along a prior standard deviation."""
 CHI2_WARNED, CHI2_REFUSED = 10.0, 25.0
 """Mean square of the standardized counts at the center beyond which the model does not fit."""
 EMPTY_CELL = 2.0
@@ -282,7 +284,7 @@ class CellMechanism:
         """A mode by steps of Fisher scoring, each halved until it climbs."""
         root, value = self._designer.root, float(objective(theta[None])[0])
         for _ in range(MOST_STEPS):
-            slope = directional_slopes(objective, theta, root)
+            slope = slopes_along(objective, theta, root, STEP)
             step = root @ np.linalg.solve(self._precision(theta, totals), slope)
             tried = theta + step * (0.5 ** np.arange(12.0))[:, None]
             values = objective(tried)
@@ -323,13 +325,13 @@ class CellMechanism:
         program = NumpyProgram(list(inputs.values()), graphs)
         natural = self.parameters.natural(theta[None])
         found, *slopes = program(*(natural[name][0] for name in inputs))
-        step = 1e-4 * root.T
+        step = STEP * root.T
         both = [self.parameters.natural(theta + sign * step) for sign in (1.0, -1.0)]
-        moves = [(both[0][k] - both[1][k]).reshape(len(step), -1) / 2e-4 for k in inputs]
+        moves = [(both[0][k] - both[1][k]).reshape(len(step), -1) / (2.0 * STEP) for k in inputs]
         chained = sum(
             np.asarray(move @ np.ravel(slope)) for move, slope in zip(moves, slopes, strict=True)
         )
-        direct = directional_slopes(likelihood, theta, root)
+        direct = slopes_along(likelihood, theta, root, STEP)
         expected = float(likelihood(theta[None])[0])
         scale = 1.0 + np.abs(direct).max()
         if not (
@@ -412,11 +414,3 @@ def cell_mechanism(
     if discrete_laplace_sd(moved / epsilon) < math.sqrt(moved * private.records_per_unit) / mu:
         return CellMechanism(private, epsilon=epsilon, edges=edges, n=n)
     return CellMechanism(private, mu, edges=edges, n=n)
-
-
-def directional_slopes(function: LogLikelihood, theta: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Derivatives of a function of vectors along the columns of a matrix, by differences."""
-    step = 1e-4 * root.T
-    values = function(np.concatenate([theta + step, theta - step]))
-    above, below = values[: len(step)], values[len(step) :]
-    return np.nan_to_num((above - below) / 2e-4, posinf=0.0, neginf=0.0)

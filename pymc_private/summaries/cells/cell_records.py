@@ -17,6 +17,7 @@ from pymc_private.models.record_likelihood import SingleRecord, single_record
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.summaries.cells.cell_partition import CellSupport
 from pymc_private.summaries.density.outcome_support import outcome_support
+from pymc_private.summaries.parameters import refuse_tempered
 
 MOST_DIMENSIONS = 4
 """Most numbers of one record that are cut into cells."""
@@ -76,13 +77,7 @@ def _check_model(private: PrivateModel) -> None:
             allowed='neighbors="substitute" or "add_remove"',
             do="declare the model without Metric: its promise covers every distance",
         )
-    if private.power != 1 or private.graph.clip is not None:
-        raise Unsupported(
-            "a summary is of the model itself: its noise is modeled, so nothing need be tempered",
-            got="a clipped likelihood" if private.graph.clip is not None else "a power below 1",
-            allowed="the model as privatize returns it, trimmed or not",
-            do="leave temper and clip out",
-        )
+    refuse_tempered(private)
     if private.graph.windows:
         raise Unsupported(
             "some factors read several records, so that a cell has no probability of its own",

@@ -39,7 +39,7 @@ from pymc_private.summaries.density.plain_record import (
     regroup,
 )
 from pymc_private.summaries.density.predictor_cut import predictor_variables
-from pymc_private.summaries.parameters import ParameterVector
+from pymc_private.summaries.parameters import ParameterVector, refuse_tempered
 from pymc_private.summaries.scores.group_labels import label_lengths
 from pymc_private.summaries.scores.read_parameters import ReadCoefficients, read_coefficients
 
@@ -91,7 +91,7 @@ class RecordDensity:
     """
 
     def __init__(self, private: PrivateModel, of_coefficients: bool = False) -> None:
-        _refuse_other_models(private)
+        refuse_other_models(private, "release draws: pmp.sample")
         self.outcome = _only_outcome(private)
         self.parameters: ParameterVector | ReadCoefficients = ParameterVector(private)
         self.covariates = tuple(s for s in private.sources if s is not self.outcome)
@@ -411,19 +411,13 @@ def _only_outcome(private: PrivateModel) -> Source:
     return source
 
 
-def _refuse_other_models(private: PrivateModel) -> None:
-    """Refuse what changes the likelihood, and records that are coupled."""
+def refuse_other_models(private: PrivateModel, coupled: str) -> None:
+    """Refuse what changes the likelihood, and records that are coupled, whose cure is given."""
     if private.graph.windows:
         raise Unsupported(
             "a summary is a sum over records, and factors of this model read several of them",
             got=", ".join(private.graph.factors),
             allowed="likelihoods of single records",
-            do="release draws: pmp.sample",
+            do=coupled,
         )
-    if private.power != 1 or private.graph.clip is not None:
-        raise Unsupported(
-            "a summary is of the model as it is: its noise is modeled, not tempered",
-            got="a power of the likelihood" if private.power != 1 else "a clipped likelihood",
-            allowed="power 1 and no clip",
-            do="pass the model as pmp.privatize gave it, trimmed if you like",
-        )
+    refuse_tempered(private)

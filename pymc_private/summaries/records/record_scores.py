@@ -44,7 +44,7 @@ from pymc_private.summaries.density.plain_record import (
     plain_record,
     rebuild_by_leaves,
 )
-from pymc_private.summaries.density.record_density import gradients
+from pymc_private.summaries.density.record_density import gradients, refuse_other_models
 from pymc_private.summaries.density.selected_sums import with_selected_sums
 from pymc_private.summaries.parameters import ParameterVector
 
@@ -54,6 +54,8 @@ MOST_ELEMENTS = 1 << 20
 """Most numbers of one array in `log_density`; more parameter points are taken in parts."""
 DIFFERENCE = 1e-5
 """Step of a central difference, relative to 1 + |theta|."""
+WHOLE_SEQUENCES = "write a person's sequence as one record: an array (persons, times)"
+"""What to do where factors read several records."""
 POINT, RECORD = (True, False), (False, True)
 """Along which of the axes of a batch (points, records) an input varies."""
 _solve_triangular = (
@@ -92,7 +94,7 @@ class WholeRecordDensity:
     """
 
     def __init__(self, private: PrivateModel) -> None:
-        _refuse_other_models(private)
+        refuse_other_models(private, WHOLE_SEQUENCES)
         record = _record_of(private)
         self.outcomes = _only_outcomes(private)
         self.parameters = ParameterVector(private)
@@ -417,24 +419,6 @@ def _only_outcomes(private: PrivateModel) -> tuple[Source, ...]:
             "covariates that are no secret",
         )
     return tuple(s for s in private.sources if s in found)
-
-
-def _refuse_other_models(private: PrivateModel) -> None:
-    """Refuse what changes the likelihood, and records that are coupled."""
-    if private.graph.windows:
-        raise Unsupported(
-            "a summary is a sum over records, and factors of this model read several of them",
-            got=", ".join(private.graph.factors),
-            allowed="likelihoods of single records",
-            do="write a person's sequence as one record: an array (persons, times)",
-        )
-    if private.power != 1 or private.graph.clip is not None:
-        raise Unsupported(
-            "a summary is of the model as it is: its noise is modeled, not tempered",
-            got="a power of the likelihood" if private.power != 1 else "a clipped likelihood",
-            allowed="power 1 and no clip",
-            do="pass the model as pmp.privatize gave it, trimmed if you like",
-        )
 
 
 def _kinds_of(

@@ -18,7 +18,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from pymc_private.errors import Incompatible, Unsupported
+from pymc_private.errors import Incompatible
 from pymc_private.models.information import ASSUMED_N
 from pymc_private.models.prior import PRIOR_SEED
 from pymc_private.models.private_model import PrivateModel
@@ -27,7 +27,7 @@ from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.validation import check_positive
 from pymc_private.summaries.density.batched import VectorizedFunction
 from pymc_private.summaries.noise import CHUNK
-from pymc_private.summaries.parameters import ParameterVector
+from pymc_private.summaries.parameters import ParameterVector, refuse_tempered, slopes_along
 from pymc_private.summaries.protocol import (
     Caution,
     LogLikelihood,
@@ -100,7 +100,7 @@ class SumMechanism:
 
     def __init__(self, private: PrivateModel, mu: float, *, n: int | None = None) -> None:
         check_positive(mu=mu)
-        _refuse_other_likelihoods(private)
+        refuse_tempered(private)
         self.private, self.mu = private, mu
         self.statistic: Any = sum_statistic(private, mu)
         self.parameters = ParameterVector(private)
@@ -232,7 +232,7 @@ class SumMechanism:
             self.parameters.natural(np.concatenate([theta + steps, theta - steps]))[name], 2
         )
         chained = (ahead - behind).reshape(len(theta), -1) @ np.ravel(slope) / (2.0 * STEP)
-        direct = slopes_along(likelihood, theta, root)
+        direct = slopes_along(likelihood, theta, root, STEP)
         expected = float(likelihood(theta[None])[0])
         if not (
             abs(float(found[0]) - expected) <= AGREEMENT * (1.0 + abs(expected))
@@ -285,7 +285,7 @@ class SumMechanism:
         value = float(objective(theta[None])[0])
         for _ in range(MOST_STEPS):
             root = self._posterior_root(statistic, theta, count)
-            step = root @ slopes_along(objective, theta, root)
+            step = root @ slopes_along(objective, theta, root, STEP)
             tried = theta + step * (0.5 ** np.arange(12.0))[:, None]
             values = objective(tried)
             best = int(np.argmax(values))
@@ -334,13 +334,6 @@ class SumMechanism:
         return [*found, *_count_cautions(released), *disagreement_cautions(released)]
 
 
-def slopes_along(function: LogLikelihood, theta: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Derivatives of a function of vectors along the columns of a matrix, by differences."""
-    steps = STEP * root.T
-    ahead, behind = np.split(function(np.concatenate([theta + steps, theta - steps])), 2)
-    return np.nan_to_num((ahead - behind) / (2.0 * STEP), posinf=0.0, neginf=0.0)
-
-
 def _count_cautions(released: Mapping[str, np.ndarray]) -> list[Caution]:
     """A protected number of records that its noise hides."""
     if "count" not in released:
@@ -353,13 +346,3 @@ def _count_cautions(released: Mapping[str, np.ndarray]) -> list[Caution]:
         "anything is known of it"
     )
     return [Caution(text, refuse=ratio < COUNT_REFUSED)]
-
-
-def _refuse_other_likelihoods(private: PrivateModel) -> None:
-    if private.power != 1 or private.graph.clip is not None:
-        raise Unsupported(
-            "a summary is of the model itself: its noise is modeled, so nothing need be tempered",
-            got="a clipped likelihood" if private.graph.clip is not None else "a power below 1",
-            allowed="the model as privatize returns it",
-            do="leave temper and clip out",
-        )

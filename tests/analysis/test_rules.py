@@ -25,7 +25,7 @@ from tests.analysis.contract import (
 )
 
 CASES = scalar_cases()
-BOXES, POINTS = 400, 6
+BOXES, POINTS = 300, 3
 FEW_BOXES = 100
 """Of the incomplete beta function, whose truth takes ten times as long as that of others."""
 IDS = [str(case) for case in CASES]

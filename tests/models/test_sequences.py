@@ -18,7 +18,7 @@ from pymc_private.models.sequences import row_identity, windows
 from pymc_private.models.sequences import windows as windows__slices
 from tests.models.sequences import BY_NAME, SEQUENCES, N, log_density, random_point
 
-QUICK = ("started chain", "AR(1)", "random walk", "correlated errors", "padded lag")
+QUICK = ("started chain", "AR(1)", "padded lag")
 ALL = [
     s.name if s.name in QUICK else pytest.param(s.name, marks=pytest.mark.audit) for s in SEQUENCES
 ]

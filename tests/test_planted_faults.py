@@ -14,9 +14,10 @@ SAYS_SO = re.compile(r"planted|is_caught|are_caught|catches|fault_is_noticed|be_
 """Names of tests that plant a fault; others of the table plant one on the way."""
 
 
-def suite_of(function: ast.FunctionDef) -> str:
+def suite_of(function: ast.FunctionDef, module: ast.Module) -> str:
     """The suite that runs a test: fast, thin (some cases are audits) or audit."""
-    marks = [ast.unparse(mark) for mark in function.decorator_list]
+    shared = [line for line in module.body if ast.unparse(line).startswith("pytestmark")]
+    marks = [ast.unparse(mark) for mark in (*function.decorator_list, *shared)]
     for suite in ("audit", "thin"):
         if any(f"mark.{suite}" in mark for mark in marks):
             return suite
@@ -27,9 +28,10 @@ def suite_of(function: ast.FunctionDef) -> str:
 def suites(root) -> dict[tuple[str, str], str]:
     """The suite of every test, by file and name."""
     return {
-        (str(file.relative_to(root / "tests")), node.name): suite_of(node)
+        (str(file.relative_to(root / "tests")), node.name): suite_of(node, module)
         for file in (root / "tests").rglob("test_*.py")
-        for node in ast.parse(file.read_text()).body
+        for module in [ast.parse(file.read_text())]
+        for node in module.body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     }
 

@@ -8,6 +8,7 @@ information; the best becomes a `Plan`. `plan_at_cost` makes the plan of a model
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -236,7 +237,7 @@ def check_numbers(
 
 def _check_budget(epsilon: float, delta: float) -> None:
     """Refuse an impossible epsilon or delta."""
-    if not (is_number(epsilon) and math.isfinite(epsilon) and epsilon > 0):
+    if not (is_number(epsilon) and 0 < epsilon <= sys.float_info.max):
         raise DomainError(
             "epsilon must be positive and finite", got=repr(epsilon), allowed="epsilon > 0"
         )

@@ -9,6 +9,7 @@ others, and the reasons of those that refuse the model, stand in the plan. No da
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -232,7 +233,7 @@ def _checked_request(
     private: PrivateModel, epsilon: Any, delta: Any, method: Any, reference: Any, n: Any
 ) -> SummaryRequest:
     """The arguments, checked."""
-    if not (is_number(epsilon) and math.isfinite(epsilon) and epsilon > 0):
+    if not (is_number(epsilon) and 0 < epsilon <= sys.float_info.max):
         raise DomainError(
             "epsilon must be positive and finite", got=repr(epsilon), allowed="epsilon > 0"
         )

@@ -97,7 +97,7 @@ class SimulatedSummaries:
             return np.asarray(parameters.log_prior(points) + log_likelihood(points))
 
         draw = partial(importance_draws, log_density, center, covariance, self.rng)
-        found = draw(self.draws, enough=self.draws / ENOUGH)
+        found = draw(self.draws, enough=max(self.draws / ENOUGH, LEAST_EFFECTIVE))
         if found.effective < LEAST_EFFECTIVE:
             found = max(found, draw(MORE_DRAWS * self.draws), key=lambda one: one.effective)
         return found

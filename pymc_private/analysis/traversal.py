@@ -108,7 +108,15 @@ EVALUATION_ERRORS = (
 
 
 def evaluate_node(node: Apply, values: list[Any]) -> list[Any]:
-    """Evaluate one node on concrete values."""
+    """Evaluate one node on concrete values.
+
+    Functions of one integer are evaluated in the type of their output, as compiled code does:
+    NumPy's reciprocal of 2 is 0, and its square root of a short integer a short float.
+    """
+    if len(values) == 1 and isinstance(node.op, Elemwise):
+        dtype = node.outputs[0].type.dtype
+        if dtype.startswith("float") and np.asarray(values[0]).dtype.kind in "iub":
+            values = [np.asarray(values[0], dtype=dtype)]
     storage: list[list[Any]] = [[None] for _ in node.outputs]
     node.op.perform(node, values, storage)
     return [cell[0] for cell in storage]

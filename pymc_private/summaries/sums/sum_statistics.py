@@ -100,7 +100,12 @@ def sum_statistic(private: PrivateModel, mu: float) -> SumStatistic:
         The domain of the records is unbounded.
     """
     found = recognize_conjugate(private)
-    if found is None or found.likelihood not in (*MOMENTS, *LEVELS) or len(found.names) != 1:
+    if (
+        found is None
+        or found.family == "linear"  # the sum of outcomes says nothing of covariates
+        or found.likelihood not in (*MOMENTS, *LEVELS)
+        or len(found.names) != 1
+    ):
         raise Unsupported(
             "sums need one parameter with a conjugate prior, and records of its family",
             got="a model of another form" if found is None else f"family {found.family}",

@@ -261,6 +261,19 @@ def test_other_models_are_refused_by_name():
 
 
 @pytest.mark.audit
+@pytest.mark.parametrize("public", [(), ("x",)])
+def test_slopes_through_the_origin_are_refused(public):
+    """The sum of outcomes says nothing of a covariate; information alone would prefer it."""
+    x = np.random.default_rng(0).uniform(0.0, 0.6, 2000)
+    with pm.Model() as model:
+        slope = pm.Normal("slope", 0, 1)
+        pm.Normal("y", slope * pm.Data("x", x), 1, observed=0.8 * x)
+    domain = {"y": (-7, 7)} | ({} if public else {"x": (0, 1)})
+    private = pmp.privatize(model, records={"x": 0, "y": 0}, domain=domain, public=public)
+    with pytest.raises(Unsupported, match="conjugate prior"):
+        SumMechanism(private, MU)
+
+
 @pytest.mark.parametrize("neighbors", [SUBSTITUTE, ADD_REMOVE])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_intervals_cover(family, neighbors):

@@ -166,7 +166,8 @@ def plan_lines(plan: CheckPlan) -> Iterator[str]:
         yield f"with the summary, and nothing else, epsilon = {whole}, {at}"
     else:
         yield "NOT PRIVATE: the noise of the summary came from a known seed"
-    yield f"level {LEVEL:g}, two-sided{', all together (Holm)' if len(plan.tests) > 1 else ''}"
+    sides = " and ".join(dict.fromkeys(test.sides for test in plan.tests))
+    yield f"level {LEVEL:g}, {sides}{', all together (Holm)' if len(plan.tests) > 1 else ''}"
 
 
 def check_plan(

@@ -102,6 +102,7 @@ class VarianceForecast(Forecast):
     """
 
     law: VarianceLaw
+    sides = "one-sided"
 
     @property
     def sd(self) -> float:

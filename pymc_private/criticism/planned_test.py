@@ -58,6 +58,7 @@ class Forecast:
     noise_sd: float
     null: NullDistribution
     sensitivity: float
+    sides = "two-sided"
 
     @property
     def sd(self) -> float:

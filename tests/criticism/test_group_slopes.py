@@ -83,6 +83,7 @@ def test_a_plan_tells_the_smallest_spread_and_what_is_found_is_stored(tmp_path):
     assert abs(test.power(size) - 0.8) < 1e-6
     assert test.power(0.0) < 0.0501
     assert "standard deviation of the coefficient of x among groups of g" in repr(plan)
+    assert "level 0.05, one-sided" in repr(plan)
     result = pmp.check(plan, random_seed=2)
     loaded = Check.load(result.save(tmp_path / "check.json"))
     assert loaded == result

@@ -431,7 +431,9 @@ def describe_private_model(private: PrivateModel) -> str:
     region = ", ".join(boxes) or "untrimmed"
     if "prior_mass" in private.__dict__:  # a cached property: printing must not draw
         region += f"; keeps {private.prior_mass}"
-    count = "" if private.neighbors == ADD_REMOVE else f" of {private.n}"
+    count = "" if private.neighbors == ADD_REMOVE else f" of {private.record_count}"
+    if private.table_rows is not None:
+        count += f", in a table (here {private.n} placeholder rows)"
     units = (
         f", in units of up to {private.records_per_unit}" if private.records_per_unit > 1 else ""
     )

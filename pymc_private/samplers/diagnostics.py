@@ -25,6 +25,7 @@ from pymc.blocking import DictToArrayBijection
 
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.compat import flat_draws, to_dataset
+from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.private_model import PrivateModel
 
 CAUTION = (
@@ -97,6 +98,7 @@ def diagnose(
     """
     import arviz as az
 
+    require_own_records(private, "a diagnosis")
     keywords = SILENT_RUNS | {"random_seed": random_seed, "model": private.model}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -243,6 +245,7 @@ def coupling_evidence(
     ----------
     Biswas, Jacob and Vanetti (2019); Jacob, O'Leary and Atchade (2020) for the coupling.
     """
+    require_own_records(private, "a coupling")
     if pairs < 2 or lag < 1 or most <= lag:
         raise DomainError(
             "coupling wants two pairs, a lag, and more steps than that",

@@ -38,11 +38,19 @@ def test_the_number_of_rows_is_that_of_the_table():
         lambda private: pmp.sample(private, epsilon=1, delta=1e-6),
         lambda private: pmp.sample(private, draws=1),
         lambda private: pmp.summarize(private, epsilon=1, delta=1e-6),
+        lambda private: pmp.samplers.diagnose(private, tune=1, draws=1),
+        lambda private: pmp.samplers.coupling_evidence(private, pairs=2),
     ],
 )
 def test_placeholder_rows_are_no_records(use):
     with pytest.raises(Incompatible, match="placeholder rows"):
         use(coin(n=1000))
+
+
+def test_a_model_says_where_its_records_are():
+    assert "one person of 1000, in a table (here 7 placeholder rows)" in repr(coin(n=1000))
+    assert "1000" not in repr(coin(n=1000, neighbors="add_remove"))
+    assert "one person of 7;" in repr(coin())
 
 
 def test_a_distance_protects_no_table():

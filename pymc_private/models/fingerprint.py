@@ -37,8 +37,8 @@ def describe_structure(private: PrivateModel) -> str:
     prior = private.graph.prior if theta is None else theta.prior
     limit = None if theta is None else (theta.limit, theta.record is private.graph.record)
     outputs = [private.graph.record, prior]
-    if private.neighbors == ADD_REMOVE:
-        # The number of records is protected: not even a digest may depend on it.
+    if private.neighbors == ADD_REMOVE or private.table_rows is not None:
+        # The number of rows is protected, or that of placeholders: no digest may depend on it.
         outputs = [_single_record_value(private), prior]
     text, constants = graph_text(outputs)
     shared = [_digest(v.get_value()) for v in public_data(outputs)]
@@ -57,13 +57,14 @@ def declaration_fingerprint(private: PrivateModel) -> str:
 def _declared(private: PrivateModel) -> tuple[Any, ...]:
     """Domain, region, power, neighbors and shapes, in plain form."""
     protected = private.neighbors == ADD_REMOVE
+    no_rows = protected or private.table_rows is not None
     boxes = [
         (name, _digest(b.lower), _digest(b.upper))
         for part in (private.region, private.box)
         for name, b in sorted(part.items())
     ]
     sources = [
-        (s.name, s.axis, s.row_shape if protected else s.shape, _plain_form(s.domain))
+        (s.name, s.axis, s.row_shape if no_rows else s.shape, _plain_form(s.domain))
         for s in private.sources
     ]
     return (
@@ -71,7 +72,7 @@ def _declared(private: PrivateModel) -> tuple[Any, ...]:
         boxes,
         str(private.power),
         private.records,
-        None if protected else private.n,
+        None if protected else private.record_count,
         private.neighbors,
         private.records_per_unit,
         private.claims,

@@ -77,5 +77,5 @@ def require_own_records(private: Any, caller: str) -> None:
         "charged",
         got=f"privatize(..., n={private.table_rows})",
         allowed="pmp.summarize(plan, data=table), which reads the records of a table",
-        do="for anything else privatize a model that holds its records, without n=",
+        do="for anything else summarize a model that holds its records, privatized without n=",
     )

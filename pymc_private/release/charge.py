@@ -170,7 +170,8 @@ class ReleaseJob(Generic[Published]):
     another : str
         What else a name may belong to, for the error: "another plan".
     rehearse : callable
-        Fails where drawing, building or storing would fail after the charge. Reads no data.
+        Fails where drawing, building or storing would fail after the charge. Reads no data
+        but those of a table, which are checked as `privatize` checks those of a model.
     draw : callable
         ``(seed or None)`` to the draws. Reads the data.
     build : callable

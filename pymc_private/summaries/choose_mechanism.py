@@ -35,6 +35,7 @@ MOST_OUTSIDE = 0.5
 """Share of a reference outside the domain above which it is taken for one in other units."""
 ROUNDING = 1e-6
 """Relative distance from the domain that is taken for rounding."""
+COUNT_CLAIM = "the n= by which the summary was planned was not computed from the data"
 REFERENCE_CLAIM = "the reference= by which the summary was planned is public"
 
 
@@ -156,10 +157,16 @@ def make_summary_plan(
         spread=spread,
         guess=n,
         reference=reference,
-        claims=() if reference is None else (REFERENCE_CLAIM,),
+        claims=_claims(private, n, reference),
         outside=outside_domain(private, reference),
         mechanism_at=partial(_mechanism_at, private, chosen.method, request),
     )
+
+
+def _claims(private: PrivateModel, n: int | None, reference: Any) -> tuple[str, ...]:
+    """What is taken on trust of the numbers by which a summary is planned."""
+    guessed = private.neighbors == ADD_REMOVE and n is not None
+    return (COUNT_CLAIM,) * guessed + (REFERENCE_CLAIM,) * (reference is not None)
 
 
 def _mechanism_at(

@@ -200,12 +200,19 @@ def pooled_copies(
     return found | {DISAGREEMENT: np.array([square, count], dtype=float)}
 
 
-def disagreement_cautions(released: Mapping[str, np.ndarray]) -> list[Caution]:
-    """A doubt where copies of the same sums differ by more than their noise."""
+def disagreement_cautions(
+    released: Mapping[str, np.ndarray], laplace: bool = False
+) -> list[Caution]:
+    """A doubt where copies of the same sums differ by more than their noise.
+
+    Laplace noise has longer tails: copies of scales b, c differ by more than (b + c) log(2/p) with
+    probability p at most, and (b + c)^2 is at most the variance of the difference.
+    """
     if DISAGREEMENT not in released:
         return []
     square, count = released[DISAGREEMENT]
-    if not square > chdtri(count, RARE):
+    most = count * np.log(2.0 * count / RARE) ** 2 if laplace else chdtri(count, RARE)
+    if not square > most:
         return []
     text = (
         f"two rounds of the same sums differ by {np.sqrt(square / count):.1f} standard deviations "

@@ -87,7 +87,8 @@ def summarize(
     """Release one noisy summary of the records, from which an ordinary posterior follows.
 
     The order is fixed: everything that can fail is checked from the plan alone, and all of it is
-    rehearsed on made-up records; the ledger is charged (durably); only then are the data read.
+    rehearsed on made-up records; the ledger is charged (durably); only then are the data read (a
+    table is read once before, to check it).
     What is released are noisy sums and public facts. ``with summary.model(): pm.sample()`` costs
     nothing more, however often.
 
@@ -177,11 +178,21 @@ def summarize(
         return summarize_together(
             what, options, epsilon=epsilon, delta=delta, request=request, **told
         )
+    declaration, n = _count_of_a_table(what, data, declaration, n)
     plan = _resolve_plan(what, epsilon, delta, method, reference, n, declaration)
     check_plan_unchanged(plan)
     table = records_of_table(plan.private, data, columns, id)
     found = charge.publish(_summary_job(plan, table, name, progressbar, accept_prior), options)
     return found.with_origin(plan.private, plan.mechanism, accept)
+
+
+def _count_of_a_table(
+    what: Any, data: Any, declaration: dict[str, Any], n: int | None
+) -> tuple[dict[str, Any], int | None]:
+    """Of a model that is summarized by a table, n belongs to its declaration."""
+    if data is None or isinstance(what, SummaryPlan | PrivateModel):
+        return declaration, n
+    return declaration | {"n": n}, None
 
 
 def _resolve_plan(

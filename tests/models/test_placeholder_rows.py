@@ -11,10 +11,10 @@ from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.models.fingerprint import describe_structure
 
 
-def coin(**words):
-    with pm.Model(coords={"person": range(7)}) as model:
+def coin(rows=7, **words):
+    with pm.Model(coords={"person": range(rows)}) as model:
         p = pm.Beta("p", 1, 1)
-        pm.Bernoulli("y", p, observed=[0, 1] * 3 + [1], dims="person")
+        pm.Bernoulli("y", p, observed=np.arange(rows) % 2, dims="person")
     return pmp.privatize(model, records="person", **words)
 
 
@@ -29,6 +29,7 @@ def test_the_number_of_rows_is_that_of_the_table():
     assert coin().record_count == 7
     assert describe_structure(coin(n=100)) != describe_structure(coin(n=101))
     assert describe_structure(coin(n=100)) != describe_structure(coin())
+    assert describe_structure(coin(n=100)) == describe_structure(coin(rows=4, n=100))
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,8 @@ def private():
 
 @pytest.fixture(scope="module")
 def first(private):
-    return pmp.summarize(private, epsilon=0.5, delta=1e-6, ledger=ledger(), progressbar=False)
+    words = {"method": "scores", "ledger": ledger(), "progressbar": False}
+    return pmp.summarize(private, epsilon=0.5, delta=1e-6, **words)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from pymc_private.certificates.lipschitz.lemmas import LemmaModel, recognize_lem
 from pymc_private.certificates.lipschitz.variation import variation
 from pymc_private.certificates.terms import ASSUMPTIONS, REAL_ARITHMETIC
 from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.prior import PRIOR_DRAWS, in_region, prior_draws
 from pymc_private.models.private_model import PrivateModel, require_private_model
 from pymc_private.privacy import Guarantee, cards, dkw_halfwidth, sl_eps
@@ -216,6 +217,7 @@ def lipschitz_tail(
     Theory T6, T17 and the errata of Dimitrakakis et al. (2017), Lemmas 19-24; Massart (1990).
     """
     private = require_private_model(private)
+    require_own_records(private, "a stochastic-Lipschitz bound")
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
         raise DomainError("draws is a whole number >= 1", got=repr(draws), allowed="1, 2, ...")
     dkw_halfwidth(int(draws), beta)  # refuses what is out of range
@@ -246,7 +248,7 @@ def proved_tail(
     points: dict[str, np.ndarray] | None = None,
 ) -> LipschitzTail | None:
     """The tail by a lemma; None where no lemma is recognized or its formula is not the graph's."""
-    family = recognize_lemma(private)
+    family = recognize_lemma(private) if private.table_rows is None else None
     if family is None or not _formula_agrees(private, family, points):
         return None
     return LipschitzTail(

@@ -349,7 +349,10 @@ class CellMechanism:
     def warnings(self, released: Mapping[str, np.ndarray]) -> Sequence[Caution]:
         """Reasons to distrust the noisy counts, or what the likelihood assumes."""
         cells = self.noisy_cells(released)
-        found = [*self._fit_cautions(released, cells), *disagreement_cautions(released)]
+        found = [
+            *self._fit_cautions(released, cells),
+            *disagreement_cautions(released, self.scale is not None),
+        ]
         groups, width = cells.counts.shape
         small = cells.totals < EMPTY_CELL * self.sd * math.sqrt(width)
         if groups > 1 and small.mean() > MANY_EMPTY:

@@ -49,6 +49,8 @@ def as_table(data: Any) -> Table:
         No table, or one of an engine that narwhals does not know.
     """
     module = type(data).__module__
+    if module.startswith(("pandas", "dask")) and hasattr(data, "columns"):
+        _refuse_names_twice(list(data.columns))
     if module.startswith("pyarrow") and hasattr(data, "scanner"):
         return ArrowDataset(data)
     if module.startswith("dask") and hasattr(data, "npartitions"):
@@ -63,6 +65,15 @@ def as_table(data: Any) -> Table:
         ) from error
 
 
+def _refuse_names_twice(names: Sequence[Any]) -> None:
+    """Refuse a frame two of whose columns have one name."""
+    if twice := sorted({str(name) for name in names if names.count(name) > 1}):
+        raise DomainError(
+            "columns of a table have names of their own; nothing was charged",
+            got=f"{', '.join(twice)} twice",
+        )
+
+
 def require_columns(table: Table, wanted: Sequence[str]) -> None:
     """Refuse a table that lacks columns.
 
@@ -75,7 +86,7 @@ def require_columns(table: Table, wanted: Sequence[str]) -> None:
     missing = [name for name in wanted if name not in known]
     if not missing:
         return
-    near = filter(None, (nearest_names(name, known) for name in missing))
+    near = filter(None, (nearest_names(name, map(str, known)) for name in missing))
     raise DomainError(
         "the table lacks columns that the model reads; nothing was charged",
         got=f"no {', '.join(map(repr, missing))} among {', '.join(map(repr, known[:20]))}",

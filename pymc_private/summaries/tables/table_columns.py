@@ -7,8 +7,9 @@ covariates) is as many columns: those named by the coordinates of its other dim,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from pymc_private.errors import DomainError
 from pymc_private.models.data_variables import Source
 from pymc_private.models.private_model import PrivateModel
 
+NUMBERS = (int, float, Decimal)
 LARGEST_WHOLE = 2**53
 """Beyond it not every integer is a double."""
 
@@ -55,9 +57,17 @@ def columns_of(private: PrivateModel, given: Mapping[str, Any] | None) -> list[S
 
 
 def _checked_names(private: PrivateModel, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What was given, by names of variables."""
+    """What was given, by names of variables; those of a formula go by their own names, too."""
+    if given is not None and not isinstance(given, Mapping):
+        raise DomainError(
+            "columns= gives the columns of private variables by name",
+            got=type(given).__name__,
+            allowed="a mapping: columns={'X': ['age', 'income']}",
+        )
     given = dict(given or {})
-    known = {alias: s.name for s in private.sources for alias in (s.name, *s.aliases)}
+    known = {
+        alias: s.name for s in private.sources for alias in (s.name, *s.aliases, _own_name(s.name))
+    }
     if unknown := [name for name in given if name not in known]:
         raise DomainError(
             "columns= names columns of private variables",
@@ -67,13 +77,19 @@ def _checked_names(private: PrivateModel, given: Mapping[str, Any] | None) -> di
     return {known[name]: value for name, value in given.items()}
 
 
+def _own_name(name: str) -> str:
+    """The name of a variable in a formula: `x` of ``data[x]``."""
+    return name.removeprefix("data[").removesuffix("]") if name.startswith("data[") else name
+
+
 def _names(private: PrivateModel, source: Source, given: Mapping[str, Any]) -> tuple[str, ...]:
     """The columns of one variable, as many as a record has numbers of it."""
     size = int(np.prod(source.row_shape, dtype=int))
-    names = given.get(source.name, source.name if source.row_shape == () else None)
+    names = given.get(source.name, _own_name(source.name) if size == 1 else None)
     if names is None:
         names = _coordinates(private, source)
-    found = (names,) if isinstance(names, str) else tuple(names or ())
+    many = isinstance(names, Iterable) and not isinstance(names, str)
+    found = tuple(names) if many else (names,)
     if len(found) == size and all(isinstance(name, str) for name in found):
         return found
     dims = list(private.base.named_vars_to_dims.get(source.name) or ())
@@ -96,9 +112,21 @@ def _coordinates(private: PrivateModel, source: Source) -> Sequence[str] | None:
 
 def as_numbers(values: np.ndarray) -> np.ndarray:
     """A column as doubles; NaN where it holds no numbers."""
-    if values.dtype.kind in "fiub":
+    if values.dtype.kind in "fiub" or _are_numbers(values):
         return np.ascontiguousarray(values, dtype=float)
     return np.full(len(values), np.nan)
+
+
+def _are_too_long(values: np.ndarray) -> Any:
+    """Integers that are not all doubles."""
+    if values.dtype.kind == "O":
+        return any(isinstance(v, int) and abs(v) > LARGEST_WHOLE for v in values)
+    return values.dtype.kind in "iu" and (values > LARGEST_WHOLE) | (values < -LARGEST_WHOLE)
+
+
+def _are_numbers(values: np.ndarray) -> bool:
+    """Whether a column of objects holds decimals and long integers alone, or nothing."""
+    return values.dtype.kind == "O" and all(v is None or isinstance(v, NUMBERS) for v in values)
 
 
 def check_numbers(values: np.ndarray, name: str, whole: bool) -> None:
@@ -110,17 +138,18 @@ def check_numbers(values: np.ndarray, name: str, whole: bool) -> None:
         Missing or infinite values, other types than numbers, integers that no double holds, or
         fractions where the model has whole numbers.
     """
-    if values.dtype.kind not in "fiub":
+    if values.dtype.kind not in "fiub" and not _are_numbers(values):
         raise DomainError(
             f"the column '{name}' holds no numbers; nothing was charged",
-            got="missing values, or text" if values.dtype.kind == "O" else str(values.dtype),
+            got="text, or values of several types"
+            if values.dtype.kind == "O"
+            else str(values.dtype),
             allowed="numbers, as the model's placeholder rows have them",
             do="encode text as the numbers that the model reads; fill or drop missing values",
         )
     found = as_numbers(values)
     wrong = {
-        "integers beyond 2^53": values.dtype.kind in "iu"
-        and (values > LARGEST_WHOLE) | (values < -LARGEST_WHOLE),
+        "integers beyond 2^53": _are_too_long(values),
         "missing or infinite values": ~np.isfinite(found),
         "fractions where the model has whole numbers": whole and found != np.rint(found),
     }

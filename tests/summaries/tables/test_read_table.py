@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pymc as pm
 import pytest
 
 import pymc_private as pmp
@@ -118,6 +119,13 @@ def test_several_plans_take_no_table(plan):
         pmp.summarize([plan, other], ledger=ledger())
 
 
+def test_a_model_is_summarized_by_a_table_in_one_go():
+    with pm.Model(coords={"person": range(2)}) as model:
+        pm.Bernoulli("y", pm.Beta("p", 1, 1), observed=[0, 1], dims="person")
+    words = {"records": "person", "n": ROWS, "ledger": ledger(), "progressbar": False} | BUDGET
+    assert pmp.summarize(model, data=frame(ROWS), **words).facts["n"] == ROWS
+
+
 def test_columns_of_any_name(plan):
     table = frame(ROWS).rename(columns={"y": "answer"})
     assert summarized(plan, table, columns={"y": "answer"}).private
@@ -127,3 +135,4 @@ def test_add_remove_protects_the_number_of_rows():
     private = placeholders(1000, neighbors="add_remove")
     plan = pmp.calibrate(private, release="summary", method="scores", **BUDGET)
     assert (plan.n, plan.guess) == (None, 1000)
+    assert any("not computed from the data" in claim for claim in plan.claims)

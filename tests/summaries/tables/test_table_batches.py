@@ -73,6 +73,16 @@ def test_a_missing_column_is_named(engine):
         require_columns(table, ["age", "incomes"])
 
 
+def test_names_that_no_table_should_have():
+    numbered = frame(10).rename(columns={"age": 3})
+    with pytest.raises(DomainError, match="no 'age'"):
+        require_columns(as_table(numbered), ["age"])
+    twice = frame(10).rename(columns={"income": "age"})
+    for table in (twice, dd.from_pandas(twice, npartitions=2)):
+        with pytest.raises(DomainError, match="age twice"):
+            as_table(table)
+
+
 def test_older_frames_and_rows_of_spark():
     given = frame(100)
     lazy = OldLazyFrame(pl.from_pandas(given).lazy())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -38,6 +40,9 @@ def test_rows_have_the_shape_of_the_variable():
         ({"X": ["a", "b", "c"]}, "2 numbers a record"),
         ({"y": ["a", "b"]}, "1 numbers a record"),
         ({"X": [1, 2]}, "2 numbers a record"),
+        ({"X": 3}, "2 numbers a record"),
+        ("y", "a mapping"),
+        (["y"], "a mapping"),
     ],
 )
 def test_other_columns_are_refused(given, match):
@@ -60,7 +65,9 @@ def test_a_matrix_without_names_needs_columns():
     ("values", "whole", "match"),
     [
         (np.array(["a", "b"]), False, "no numbers"),
-        (np.array([1, None], dtype=object), False, "missing values, or text"),
+        (np.array(["a", None], dtype=object), False, "text, or values of several types"),
+        (np.array([1, None], dtype=object), False, "missing or infinite"),
+        (np.array([2**60, 1], dtype=object), False, "beyond 2"),
         (np.array([1.0, np.nan]), False, "missing or infinite"),
         (np.array([1.0, np.inf]), False, "missing or infinite"),
         (np.array([2**53 + 1, 1]), False, "beyond 2"),
@@ -72,6 +79,22 @@ def test_columns_that_cannot_be_read(values, whole, match):
     with pytest.raises(DomainError, match=match) as caught:
         check_numbers(values, "x", whole)
     assert "nothing was charged" in str(caught.value)
+
+
+def test_decimals_are_numbers():
+    values = np.array([Decimal("0.25"), Decimal(3)], dtype=object)
+    check_numbers(values, "x", False)
+    np.testing.assert_array_equal(as_numbers(values), [0.25, 3.0])
+
+
+def test_variables_of_a_formula_go_by_their_own_names():
+    with pm.Model(coords={"person": range(7)}) as model:
+        x = pm.Data("data[x]", np.zeros(7), dims="person")
+        pm.Normal("y", pm.Normal("b") * x, 1.0, observed=np.zeros(7), dims="person")
+    domain = {"data[x]": (-1, 1), "y": (-3, 3)}
+    private = pmp.privatize(model, records="person", domain=domain, n=100)
+    assert names_of(private) == {"data[x]": ("x",), "y": ("y",)}
+    assert names_of(private, {"x": "age"})["data[x]"] == ("age",)
 
 
 def test_numbers_of_all_types_become_doubles():

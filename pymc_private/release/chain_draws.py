@@ -111,7 +111,7 @@ def _checked_dataset(samples: Any) -> xr.Dataset:
     try:
         dataset = to_dataset(samples)
         whole = {"chain", "draw"} <= set(dataset.sizes) and len(dataset.data_vars) > 0
-    except (TypeError, ValueError, KeyError, AttributeError):  # ArviZ: no container of draws
+    except (TypeError, ValueError, LookupError, AttributeError):  # ArviZ: no container of draws
         whole = False
     if not whole:
         check_release(samples)

@@ -197,7 +197,8 @@ def test_a_ledger_that_did_not_pay_for_the_summary_is_told_of(private, first, tw
     with warnings.catch_warnings():  # the ledger that paid, and further rounds in it
         warnings.simplefilter("error")
         book = ledger(4)
-        found = pmp.summarize(private, epsilon=0.5, delta=1e-6, ledger=book, progressbar=False)
+        budget = {"epsilon": 0.5, "delta": 1e-6, "method": "scores"}
+        found = pmp.summarize(private, ledger=book, progressbar=False, **budget)
         again = pmp.refine(found, ledger=book, **words)
         pmp.refine(again, ledger=book, **words)
         pmp.check(plan, ledger=other, random_seed=1)  # charges nothing

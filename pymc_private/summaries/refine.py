@@ -17,12 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_private.errors import (
-    DomainError,
-    Incompatible,
-    NotInformative,
-    Unsupported,
-)
+from pymc_private.errors import DomainError, Incompatible, NotInformative, Unsupported
 from pymc_private.ledger import Ledger
 from pymc_private.models.compat import pickle_state, unpickle
 from pymc_private.models.data_clipping import clip_to_domain

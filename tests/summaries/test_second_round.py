@@ -308,3 +308,14 @@ def test_what_is_no_round_is_refused_and_nothing_is_charged(case, epsilon, error
     with pytest.raises(error, match=text):
         pmp.refine(first, epsilon=epsilon, ledger=book, progressbar=False)
     assert len(book.entries) == before
+
+
+def test_copies_with_laplace_noise_are_not_judged_by_normal_tails():
+    """The largest of many differences, which normal noise would hardly show."""
+    rng = np.random.default_rng(4)
+    away = rng.laplace(size=(200_000, 2)) - rng.laplace(size=(200_000, 2))
+    square = float((away**2).sum(axis=1).max() / 4.0)  # the variance of a difference is 4
+    released = {DISAGREEMENT: np.array([square, 2.0])}
+    assert disagreement_cautions(released)  # a false alarm, were the noise normal
+    assert not disagreement_cautions(released, laplace=True)
+    assert disagreement_cautions({DISAGREEMENT: np.array([1e4, 2.0])}, laplace=True)

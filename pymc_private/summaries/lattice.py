@@ -125,10 +125,15 @@ class TermLattice:
             units[~self._is_positive(units)] = 0
         return units
 
-    def squared_sensitivity(self, k: int, positive: bool, substitute: bool) -> Fraction:
-        """Upper bound of |t - t'|^2, or of |t|^2 under add/remove, in units of gamma^2 (T31)."""
+    def squared_sensitivity(
+        self, k: int, positive: bool, substitute: bool, parts: bool = False
+    ) -> Fraction:
+        """Upper bound of |t - t'|^2, or of |t|^2 under add/remove, in units of gamma^2 (T31).
+
+        `parts`: bounds |t|^2 + |t'|^2 also of numbers, as T37 needs.
+        """
         most = Fraction(self.most)
-        if not substitute or (positive and k == 1):  # numbers in [0, M] differ by at most M
+        if not substitute or (positive and k == 1 and not parts):  # numbers in [0, M]
             return most**2
         if not positive:
             return 4 * most**2

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -42,6 +43,9 @@ NOISE_BITS = 128
 ROWS_SUMMED = 2**20
 """Rows whose terms, each below 2**42, are added as 64-bit integers."""
 
+WEIGHT_BITS = 8
+WEIGHT_ONE = 2**WEIGHT_BITS
+"""Weights of records in a weighted sum are multiples of 1/256 (T37)."""
 LEAST_MU, MOST_MU = 1e-100, 1e100
 """Budgets whose noise can be written as a double."""
 
@@ -129,10 +133,13 @@ class NoiseScale:
         What neighbors are: "substitute" or "add_remove".
     records_per_unit : int
         Records that one person may have.
+    parts : bool
+        Whether a record that changes may leave the part of the records that a sum reads (T37).
     """
 
     relation: str = SUBSTITUTE
     records_per_unit: int = 1
+    parts: bool = False
 
     def __post_init__(self) -> None:
         if self.relation not in (SUBSTITUTE, ADD_REMOVE):
@@ -153,7 +160,7 @@ class NoiseScale:
     def variance(self, lattice: TermLattice, k: int, positive: bool, mu: float) -> Fraction:
         """Variance of the noise of each element in units of gamma^2: Delta^2 / mu^2, exactly."""
         _check_mu(mu)
-        squared = lattice.squared_sensitivity(k, positive, self.substitute)
+        squared = lattice.squared_sensitivity(k, positive, self.substitute, self.parts)
         return squared * self.records_per_unit**2 / Fraction(mu) ** 2
 
     def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
@@ -170,6 +177,19 @@ class NoiseScale:
     def counts_sd(self, mu: float) -> float:
         """The standard deviation of the noise of each of some disjoint cells."""
         return math.sqrt(self.counts_variance(mu))
+
+
+@dataclass(frozen=True)
+class BoundedSum:
+    """A sum of bounded terms: bound, sign and budget, as `SummaryNoise.total` has them."""
+
+    bound: float
+    positive: bool
+    mu: float
+
+
+WeightedChunk = tuple[np.ndarray, Sequence[np.ndarray]]
+"""Whether each row has the lower weight, shape (c,), and the terms of each sum, (c, k)."""
 
 
 class LatticeNoise:
@@ -205,6 +225,40 @@ class LatticeNoise:
         variance = self.scale.variance(lattice, len(total), positive, mu)
         noise = rounded_normals(variance, len(total), self._randomness)
         return np.array([lattice.value(a + b) for a, b in zip(total, noise, strict=True)])
+
+    def totals(
+        self, chunks: Iterable[WeightedChunk], sums: Sequence[BoundedSum], weight: int
+    ) -> list[np.ndarray]:
+        """Several weighted sums in one pass, as `SummaryNoise` says.
+
+        Terms are integers t, a record adds 256 t or `weight` t, and noise is 256 times as much: an
+        exact sum in units of gamma / 256.
+        """
+        lattices = [TermLattice(one.bound) for one in sums]
+        found: list[list[int] | None] = [None] * len(sums)
+        for light, parts in chunks:
+            for k, part in enumerate(parts):
+                units = lattices[k].terms(_as_terms(part), sums[k].positive)
+                every, some = _exact_sum(units), _exact_sum(units[light])
+                pairs = zip(every, some, strict=True)
+                added = [WEIGHT_ONE * a - (WEIGHT_ONE - weight) * b for a, b in pairs]
+                before = found[k] or [0] * len(added)
+                found[k] = [a + b for a, b in zip(before, added, strict=True)]
+        done = zip(map(_some, found), lattices, sums, strict=True)
+        return [self._weighted(*each) for each in done]
+
+    def _weighted(self, total: list[int], lattice: TermLattice, one: BoundedSum) -> np.ndarray:
+        """A sum in units of gamma / 256 with its noise."""
+        variance = self.scale.variance(lattice, len(total), one.positive, one.mu) * WEIGHT_ONE**2
+        noise = rounded_normals(variance, len(total), self._randomness)
+        units = [a + b for a, b in zip(total, noise, strict=True)]
+        return np.array([math.ldexp(lattice.value(u), -WEIGHT_BITS) for u in units])
+
+    def of_parts(self) -> LatticeNoise:
+        """The same for sums that read parts of the records (T37)."""
+        made = copy(self)
+        made.scale = replace(self.scale, parts=True)
+        return made
 
     def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
         """The standard deviation of the noise that `total` adds to each element."""
@@ -248,14 +302,36 @@ class SimulatedNoise:
         """As `LatticeNoise.total`, up to rounding, for terms that are what they should be."""
         total: np.ndarray | None = None
         for chunk in _checked(chunks):
-            values = np.where(np.isfinite(chunk).all(axis=1)[:, None], chunk, 0.0)
-            scaled = limit_elements(values, bound) / bound
-            norm = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
-            part = bound * (scaled / np.maximum(norm, 1.0)[:, None]).sum(axis=0)
+            part = _within(chunk, bound).sum(axis=0)
             total = part if total is None else total + part
         found = np.asarray(_some(total))
         sd = self.scale.sd(bound, positive, mu, len(found))
         return found + sd * self.rng.standard_normal(len(found))
+
+    def totals(
+        self, chunks: Iterable[WeightedChunk], sums: Sequence[BoundedSum], weight: int
+    ) -> list[np.ndarray]:
+        """As `LatticeNoise.totals`, up to rounding."""
+        found: list[np.ndarray | None] = [None] * len(sums)
+        for light, parts in chunks:
+            weights = np.where(light, weight / WEIGHT_ONE, 1.0)
+            for k, part in enumerate(parts):
+                terms = _within(_as_terms(part), sums[k].bound)
+                added, before = (terms * weights[:, None]).sum(axis=0), found[k]
+                found[k] = added if before is None else before + added
+        done = [np.asarray(_some(total)) for total in found]
+        pairs = zip(done, sums, strict=True)
+        sds = [self.sd(one.bound, one.positive, one.mu, len(total)) for total, one in pairs]
+        return [
+            total + sd * self.rng.standard_normal(len(total))
+            for total, sd in zip(done, sds, strict=True)
+        ]
+
+    def of_parts(self) -> SimulatedNoise:
+        """As `LatticeNoise.of_parts`."""
+        made = copy(self)
+        made.scale = replace(self.scale, parts=True)
+        return made
 
     def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
         """As `LatticeNoise.sd`."""
@@ -292,6 +368,14 @@ def _rounded_normal(variance: Fraction, randomness: Randomness) -> int:
         bits *= 2
 
 
+def _within(chunk: np.ndarray, bound: float) -> np.ndarray:
+    """Rows no longer than a bound, up to rounding; 0 for those that are not finite."""
+    values = np.where(np.isfinite(chunk).all(axis=1)[:, None], chunk, 0.0)
+    scaled = limit_elements(values, bound) / bound
+    norm = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+    return np.asarray(bound * (scaled / np.maximum(norm, 1.0)[:, None]))
+
+
 def _check_mu(mu: float) -> None:
     check_positive(mu=mu)
     if not LEAST_MU <= mu <= MOST_MU:
@@ -311,16 +395,22 @@ def _checked(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     """Chunks as C-ordered doubles of one width."""
     width = None
     for given in chunks:
-        chunk = np.asarray(given)
-        fits = chunk.ndim == 2 and chunk.shape[1] == (width or chunk.shape[1])
-        if not fits or chunk.dtype.kind not in "fiub":
-            raise DomainError(
-                "chunks of terms are real numbers, one row for each record, of one width",
-                got=f"{chunk.dtype} of shape {chunk.shape}",
-                allowed="(records, k)",
-            )
+        chunk = _as_terms(given, width)
         width = chunk.shape[1]
-        yield np.ascontiguousarray(chunk, dtype=np.float64)
+        yield chunk
+
+
+def _as_terms(given: np.ndarray, width: int | None = None) -> np.ndarray:
+    """A chunk as C-ordered doubles, of a given width."""
+    chunk = np.asarray(given)
+    fits = chunk.ndim == 2 and chunk.shape[1] == (width or chunk.shape[1])
+    if not fits or chunk.dtype.kind not in "fiub":
+        raise DomainError(
+            "chunks of terms are real numbers, one row for each record, of one width",
+            got=f"{chunk.dtype} of shape {chunk.shape}",
+            allowed="(records, k)",
+        )
+    return np.ascontiguousarray(chunk, dtype=np.float64)
 
 
 def _some(total: list[int] | np.ndarray | None) -> list:

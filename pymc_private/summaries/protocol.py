@@ -38,6 +38,14 @@ class RecordTable(Protocol):
     def chunk_size(self, relation: str) -> int:
         """Rows of a chunk such that a record's terms do not depend on the other records (T30)."""
 
+    def pilots(self, threshold: int) -> RecordTable:
+        """The records whose coin is below threshold / 2**16 (T37)."""
+
+    def with_coins(
+        self, size: int, threshold: int
+    ) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray, int]]:
+        """As `chunks`, with a bool for each row of a chunk: whether it is one of the pilots."""
+
     def beside(self, rows: Mapping[str, np.ndarray]) -> RecordTable:
         """The same records, each with its row of public arrays."""
 
@@ -58,6 +66,21 @@ class SummaryNoise(Protocol):
         `positive`: the rows are packed positive semidefinite matrices, off-diagonal elements times
         the root of two, so that the Euclidean norm of a row is the Frobenius norm.
         """
+
+    def totals(
+        self,
+        chunks: Iterable[tuple[np.ndarray, Sequence[np.ndarray]]],
+        sums: Sequence[Any],
+        weight: int,
+    ) -> list[np.ndarray]:
+        """Noisy weighted sums of several terms of each row, in one pass (T37).
+
+        Chunks hold a bool for each row, and the terms of each sum. Rows for which it is true count
+        `weight` / 256, the others 1. `sums` are of `noise.BoundedSum`.
+        """
+
+    def of_parts(self) -> SummaryNoise:
+        """The same for sums that read parts of the records (T37)."""
 
     def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
         """The standard deviation of the noise that `total` adds to each element; public."""

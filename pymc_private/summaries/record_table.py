@@ -9,6 +9,10 @@ import numpy as np
 
 from pymc_private.summaries.noise import chunk_size, chunks_of
 from pymc_private.summaries.protocol import Records, RecordTable
+from pymc_private.summaries.tables.coins import place_coins
+
+COIN = "(coin)"
+"""Not a name of a variable: whether a record is one of the pilots."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +38,26 @@ class ArrayRecords:
     def chunk_size(self, relation: str) -> int:
         """As of `protocol.RecordTable`: n where neighbors leave other records in place."""
         return chunk_size(len(self), relation)
+
+    def pilots(self, threshold: int) -> ArrayRecords:
+        """As of `protocol.RecordTable`."""
+        chosen = np.flatnonzero(self._coins(threshold))
+        return ArrayRecords({name: np.asarray(v)[chosen] for name, v in self.arrays.items()})
+
+    def with_coins(
+        self, size: int, threshold: int
+    ) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray, int]]:
+        """As of `protocol.RecordTable`."""
+        beside = ArrayRecords({**self.arrays, COIN: self._coins(threshold)})
+        for chunk, count in beside.chunks(size):
+            coins = chunk.pop(COIN)
+            yield chunk, coins, count
+
+    def _coins(self, threshold: int) -> np.ndarray:
+        """Coins of the records."""
+        if COIN in self.arrays:
+            return np.asarray(self.arrays[COIN])
+        return place_coins(len(self), threshold)
 
     def beside(self, rows: Mapping[str, np.ndarray]) -> ArrayRecords:
         """As of `protocol.RecordTable`."""

@@ -181,7 +181,8 @@ def summarize(
     declaration, n = _count_of_a_table(what, data, declaration, n)
     plan = _resolve_plan(what, epsilon, delta, method, reference, n, declaration)
     check_plan_unchanged(plan)
-    table = records_of_table(plan.private, data, columns, id)
+    part = getattr(plan.mechanism, "part", None)
+    table = records_of_table(plan.private, data, columns, id, part, random_seed)
     found = charge.publish(_summary_job(plan, table, name, progressbar, accept_prior), options)
     return found.with_origin(plan.private, plan.mechanism, accept)
 

@@ -237,6 +237,10 @@ class ClippedRows:
             found += psi[k][:, :, None] * basis[:, k][:, None, :]
         return found
 
+    def packed_curvatures(self) -> np.ndarray:
+        """w Q B Q' of each row, packed, shape (N, p (p + 1) / 2)."""
+        return pack_symmetric(self.frame.lift(self.curvature * self.weight[:, None, None]))
+
     def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Sums over the rows of weights w B and of weights w^2 E[psi psi'], each (p, p)."""
         shares = weights * self.weight
@@ -277,8 +281,7 @@ class ClippedScore:
 
     def curvature_terms(self, rows: Rows) -> np.ndarray:
         """What each record adds to H, packed, of norm at most K: shape (N, p (p + 1) / 2)."""
-        clipped = self.at(rows)
-        return pack_symmetric(clipped.frame.lift(clipped.curvature * clipped.weight[:, None, None]))
+        return self.at(rows).packed_curvatures()
 
 
 def score_rows(model: RecordModel, theta: np.ndarray, rows: Rows) -> ScoredRows:

@@ -15,6 +15,7 @@ from pymc_private.summaries.density.outcome_support import outcome_support
 from pymc_private.summaries.density.quadrature_model import QuadratureModel
 from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.scores.group_labels import refuse_tiny_groups, refuse_wrong_labels
+from pymc_private.summaries.scores.pilot_part import pilot_part
 from pymc_private.summaries.scores.reference import covariate_moments, reference_rows
 from pymc_private.summaries.scores.reference_levels import RowsPerLevel, rows_by_level
 from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
@@ -84,4 +85,5 @@ def score_mechanism(
         public_rows=density.public_rows,
         relation=private.neighbors,
         records_per_unit=private.records_per_unit,
+        part=None if private.table_rows is None or density.labels else pilot_part(guess, mu),
     )

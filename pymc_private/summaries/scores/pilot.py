@@ -47,12 +47,24 @@ class NoisyScore:
         z.
     sd : float
         s.
+    mean_weight, square_weight : float
+        Mean of a record's weight in the sum, and of its square (T37).
     """
 
     score: ClippedScore
     clipped: ClippedRows
     value: np.ndarray
     sd: float
+    mean_weight: float = 1.0
+    square_weight: float = 1.0
+
+    def mean_at(self, at: ModelAtPoint, weights: np.ndarray) -> MeanAt:
+        """Moments of the sum when parameters are those of `at`; see `score_mean`."""
+        found = score_mean(self.clipped, at, weights)
+        if self.mean_weight == self.square_weight == 1.0:
+            return found
+        mean, slope = self.mean_weight * found.mean, self.mean_weight * found.slope
+        return MeanAt(mean, slope, self.square_weight * found.covariance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +179,7 @@ def posterior_mode(
         at = model_at_point(model, theta, rows)
         total, slope = np.array(precision), -precision @ (theta - prior.mean)
         for release in releases:
-            found = score_mean(release.clipped, at, weights)
+            found = release.mean_at(at, weights)
             noise = release.sd**2 + reference_error**2 / 2.0 * (found.mean @ found.mean)
             solved = np.linalg.solve(
                 found.covariance + noise * np.eye(p),

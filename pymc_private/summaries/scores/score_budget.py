@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pymc_private.summaries.noise import split_mu
+from pymc_private.summaries.scores.pilot_part import PilotPart
 
 ROUNDS = 10
 """Rounds of pilot scores."""
@@ -24,12 +25,19 @@ class ScoreBudget:
 
 
 def score_budget(
-    mu: float, counts_records: bool, covariates: bool, has_moments: bool = True
+    mu: float,
+    counts_records: bool,
+    covariates: bool,
+    has_moments: bool = True,
+    part: PilotPart | None = None,
 ) -> ScoreBudget:
     """Split mu among the stages: the exact sum of their squares is at most mu^2 (T30).
 
     Private covariates make the curvature private, also where they have no moments to release.
+    Stages that read a pilot part have (1 - s^2) mu^2, and the two others mu^2 (T37).
     """
+    if part is not None:
+        return _split_budget(mu, counts_records, covariates, has_moments, part)
     rest = 1.0 - COUNT_SHARE if counts_records else 1.0
     shares = {("pilot", k): rest * PILOT_SHARE / ROUNDS for k in range(ROUNDS)}
     shares |= {("score", 0): rest * SCORE_SHARE}
@@ -46,4 +54,25 @@ def score_budget(
         count=parts.get(("count", 0)),
         moments=parts.get(("moments", 0)),
         curvature=parts.get(("curvature", 0)),
+    )
+
+
+def _split_budget(
+    mu: float, counts_records: bool, covariates: bool, has_moments: bool, part: PilotPart
+) -> ScoreBudget:
+    """The budget of T37: pilots together, score and curvature together."""
+    shares = {("pilot", k): PILOT_SHARE / ROUNDS for k in range(ROUNDS)}
+    if covariates and has_moments:
+        shares |= {("moments", 0): MOMENTS_SHARE}
+    if counts_records:
+        shares |= {("count", 0): COUNT_SHARE}
+    split = split_mu(part.pilot_mu(mu), tuple(shares.values()))
+    pilot = dict(zip(shares, split, strict=True))
+    main = split_mu(mu, (SCORE_SHARE, CURVATURE_SHARE) if covariates else (1.0,))
+    return ScoreBudget(
+        pilots=tuple(pilot["pilot", k] for k in range(ROUNDS)),
+        score=main[0],
+        count=pilot.get(("count", 0)),
+        moments=pilot.get(("moments", 0)),
+        curvature=main[1] if covariates else None,
     )

@@ -38,6 +38,7 @@ import numpy as np
 from pymc_private.summaries.scores.clipped_scores import ClippedRows, RecordModel, Rows
 from pymc_private.summaries.scores.curvature_noise import StructuredNoise
 from pymc_private.summaries.scores.pilot import ModelAtPoint, NoisyScore, model_at_point, score_mean
+from pymc_private.summaries.scores.pilot_part import RecordKinds
 from pymc_private.summaries.scores.symmetric import matrix_power
 
 LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO = 0.05, 20.0
@@ -232,13 +233,19 @@ class _RoundMeans:
     @classmethod
     def of(
         cls, model: RecordModel, center: np.ndarray, rows: Rows, weights: np.ndarray,
-        prepared: Sequence[ClippedRows],
+        prepared: Sequence[ClippedRows], shares: np.ndarray,
     ) -> _RoundMeans:  # fmt: skip
-        """Means on the rows of a reference, which the scores are prepared for."""
+        """Means on the rows of a reference, which the scores are prepared for.
+
+        `shares`: the mean weight of a record in each round.
+        """
         at = model_at_point(model, center, rows)
         found = [score_mean(clipped, at, weights) for clipped in prepared]
+        pairs = list(zip(found, shares, strict=True))
         return cls(
-            np.concatenate([m.mean for m in found]), np.concatenate([m.slope for m in found]), at
+            np.concatenate([share * m.mean for m, share in pairs]),
+            np.concatenate([share * m.slope for m, share in pairs]),
+            at,
         )
 
 
@@ -252,6 +259,7 @@ def pooled_likelihood(
     small: tuple[Rows, np.ndarray],
     reference_error: float,
     pilots: int | None = None,
+    kinds: RecordKinds | None = None,
 ) -> PooledLikelihood:
     """Constants of the likelihood of all releases; the last one is the final score.
 
@@ -267,29 +275,30 @@ def pooled_likelihood(
         r; 0 where the distribution of the covariates is public.
     pilots : int, optional
         The first releases, which have no curvature of their own; default: all but the last.
+    kinds : RecordKinds, optional
+        Weights of records in the rounds (T37); default: all records in all of them.
     """
-    wide = _RoundMeans.of(model, center, *large, [r.clipped for r in releases])
-    narrow, terms, mass = _at_nodes(model, center, releases, small)
-    geometry = _Geometry.of(releases, large[1], curvature, pilots)
-    spread = geometry.outcome_covariance(terms, mass, float(small[1].sum()))
+    kinds = kinds or RecordKinds.alike(len(releases))
+    wide = _RoundMeans.of(model, center, *large, [r.clipped for r in releases], kinds.means)
+    narrow, terms, mass = _at_nodes(model, center, releases, small, kinds)
+    geometry = _Geometry.of(releases, large[1], curvature, pilots, kinds)
+    spread = geometry.outcome_covariance(terms, mass, float(small[1].sum()), kinds)
     noise = np.repeat([r.sd**2 for r in releases], len(center))
     parts = geometry.noises(np.eye(len(noise)), curvature.sd, reference_error)
     sigma = spread + np.diag(noise) + sum(_average_covariance(p, wide, covariance) for p in parts)
     projection, precision = _least_squares(sigma, geometry.scaling @ wide.slope)
     curvature_noise, reference_noise = geometry.noises(projection, curvature.sd, reference_error)
-    of_outcomes = projection @ geometry.spread
-    columns = np.column_stack([terms, _squares(terms @ of_outcomes.T, mass)])
     values, base = _node_base(model, center, small[0], narrow.at.mass)
     return PooledLikelihood(
         rows=small[0],
         values=values,
         base=base,
-        node_terms=columns * np.repeat(small[1], values.shape[1])[:, None],
+        node_terms=_node_terms(terms, projection @ geometry.spread, mass, kinds, small[1]),
         correction=wide.mean - narrow.mean,
         slope=wide.slope - narrow.slope,
         center=center,
         projection=projection @ geometry.scaling,
-        outcome_projection=of_outcomes,
+        outcome_projection=projection @ geometry.spread,
         observed=projection @ np.concatenate([r.value for r in releases]),
         outcome_covariance=projection @ spread @ projection.T,
         noise_covariance=(projection * noise) @ projection.T,
@@ -304,10 +313,11 @@ def _at_nodes(
     center: np.ndarray,
     releases: Sequence[NoisyScore],
     small: tuple[Rows, np.ndarray],
+    kinds: RecordKinds,
 ) -> tuple[_RoundMeans, np.ndarray, np.ndarray]:
     """Means on the small reference, psi of all rounds at its nodes (NQ, T p) and the mass there."""
     prepared = [r.score.at(small[0]) for r in releases]
-    narrow = _RoundMeans.of(model, center, *small, prepared)
+    narrow = _RoundMeans.of(model, center, *small, prepared, kinds.means)
     terms = _node_vectors(prepared, narrow.at.values)
     return narrow, terms, (narrow.at.mass * small[1][:, None]).ravel()
 
@@ -331,9 +341,11 @@ class _Geometry:
         weights: np.ndarray,
         curvature: Curvature,
         pilots: int | None,
+        kinds: RecordKinds,
     ) -> _Geometry:
         """The geometry of some releases; pilots are all but the last one, unless it is said."""
-        sizes = [release.clipped.moments(weights)[0] for release in releases]
+        shares = zip(releases, kinds.means, strict=True)
+        sizes = [share * release.clipped.moments(weights)[0] for release, share in shares]
         roots = np.stack([matrix_power(size, 0.5) for size in sizes])
         inverses = np.stack([matrix_power(size, -0.5) for size in sizes])
         public_inverse = matrix_power(curvature.public, -0.5)
@@ -348,11 +360,14 @@ class _Geometry:
             curvature.pairs,
         )
 
-    def outcome_covariance(self, terms: np.ndarray, mass: np.ndarray, n: float) -> np.ndarray:
+    def outcome_covariance(
+        self, terms: np.ndarray, mass: np.ndarray, n: float, kinds: RecordKinds
+    ) -> np.ndarray:
         """L V L' from psi of all rounds at nodes (NQ, T p) and the mass there, of sum n."""
         p = self.roots.shape[1]
         mean = mass @ terms
         joint = (terms * mass[:, None]).T @ terms - np.outer(mean, mean) / n
+        joint = joint * np.kron(kinds.products, np.ones((p, p)))
         return self.spread @ (joint + _pilot_error(joint, p)) @ self.spread.T
 
     def noises(
@@ -379,9 +394,26 @@ class _Geometry:
         return StructuredNoise(sd, scaling, projection, self.pairs)
 
 
-def _squares(vectors: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    """Squared norms in units of their mean."""
-    found = (vectors**2).sum(axis=1)
+def _node_terms(
+    terms: np.ndarray,
+    projection: np.ndarray,
+    mass: np.ndarray,
+    kinds: RecordKinds,
+    weights: np.ndarray,
+) -> np.ndarray:
+    """Terms in their mean weights, and squares for the variance, times n weights of the rows."""
+    shares = np.repeat(kinds.means, len(projection))
+    columns = np.column_stack([terms * shares, _squares(terms, projection, mass, kinds)])
+    return columns * np.repeat(weights, len(terms) // len(weights))[:, None]
+
+
+def _squares(
+    terms: np.ndarray, projection: np.ndarray, mass: np.ndarray, kinds: RecordKinds
+) -> np.ndarray:
+    """Squared norms of projected terms, averaged over kinds, in units of their mean."""
+    p, found = len(projection), np.zeros(len(terms))
+    for share, weights in zip(kinds.shares, kinds.weights, strict=True):
+        found += share * ((terms @ (projection * np.repeat(weights, p)).T) ** 2).sum(axis=1)
     return found / max(float(mass @ found), 1e-300)
 
 

@@ -26,6 +26,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from pymc_private.errors import Unsupported
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.summaries.noise import NoiseScale
@@ -61,6 +62,7 @@ from pymc_private.summaries.scores.pilot import (
     posterior_mode,
 )
 from pymc_private.summaries.scores.pilot_distance import distance_from_pilots, pilot_cautions
+from pymc_private.summaries.scores.pilot_part import PilotPart, RecordKinds
 from pymc_private.summaries.scores.read_parameters import ReadCoefficients, all_parameters, of_read
 from pymc_private.summaries.scores.reference import CovariateReference
 from pymc_private.summaries.scores.score_bounds import BoundChoice, joint_bounds, pilot_bound
@@ -84,6 +86,7 @@ from pymc_private.summaries.scores.score_release import (
     ScoreDesign,
     SharedReference,
     release_scores,
+    weighed,
 )
 from pymc_private.summaries.scores.symmetric import floor_eigenvalues, matrix_power
 
@@ -123,6 +126,8 @@ class ScoreMechanism:
         Public arrays with one row for each record.
     relation : str
     records_per_unit : int
+    part : PilotPart, optional
+        The records that pilots read (T37); default: all of them.
     """
 
     method = "scores"
@@ -143,6 +148,7 @@ class ScoreMechanism:
         public_rows: Rows | None = None,
         relation: str = SUBSTITUTE,
         records_per_unit: int = 1,
+        part: PilotPart | None = None,
     ) -> None:
         read = model.parameters
         self.model, self.read = model, read
@@ -155,11 +161,12 @@ class ScoreMechanism:
             NormalPrior(read.mean, read.covariance),
             large,
             small,
-            score_budget(mu, relation == ADD_REMOVE, covariates, has_moments),
+            score_budget(mu, relation == ADD_REMOVE, covariates, has_moments, part),
             outcome,
             moments,
             dict(public_rows or {}),
-            NoiseScale(relation, records_per_unit),
+            NoiseScale(relation, records_per_unit, parts=part is not None),
+            part,
         )
         self._pooled: tuple[Mapping[str, np.ndarray], PooledLikelihood] | None = None
         self._prepared: tuple[Mapping[str, np.ndarray], list[NoisyScore]] | None = None
@@ -174,11 +181,17 @@ class ScoreMechanism:
             Guarantee.gdp_of(
                 mu,
                 neighbors=self.design.scale.relation,
-                theorem="T30 (noisy sums), T31 (sensitivities), T36 (clipped scores)",
+                theorem="T30 (noisy sums), T31 (sensitivities), T36 (clipped scores)"
+                + (", T37 (weighted split)" if self.design.part is not None else ""),
             )
             for mu in (self.mu, *self.refinements)
         )
         return sum(more, first)
+
+    @property
+    def part(self) -> PilotPart | None:
+        """The records that pilots read, of a table of many rows (T37)."""
+        return self.design.part
 
     def refined(self, mu: float) -> ScoreMechanism:
         """The mechanism of a summary with one more round of this budget (`refinement.py`)."""
@@ -212,7 +225,13 @@ class ScoreMechanism:
             "reference rows": [len(design.large.weights), len(design.small.weights)],
             "neighbors": design.scale.relation,
             "records_per_unit": design.scale.records_per_unit,
-        } | ({"refinements": list(self.refinements)} if self.refinements else {})
+        } | self._further_facts()
+
+    def _further_facts(self) -> dict[str, Any]:
+        """Second rounds, and the share of the records that pilots read, with its weight."""
+        part = self.design.part
+        found: dict[str, Any] = {"refinements": list(self.refinements)} if self.refinements else {}
+        return found | ({} if part is None else {"pilot part": [part.share, part.weight]})
 
     # ---- before the data are read ----------------------------------------------------------------
     @cached_property
@@ -247,22 +266,24 @@ class ScoreMechanism:
         prior = metric @ design.prior.precision @ metric.T
         sd = design.score_sd(design.scale, design.budget.pilots[0])
         least_sd = design.least_sd(design.scale)
-        pilot = pilot_bound(frame, weights, prior, sd, least_sd).precision
+        of_pilots = design.least_sd(design.scale, of_pilots=True)
+        shares = design.kinds.means
+        pilot = pilot_bound(frame, weights * shares[0], prior, sd, of_pilots).precision
         total = prior + ROUNDS * pilot
         final = joint_bounds(  # as the release chooses them
             frame,
-            weights,
+            weights * shares[-1],
             prior,
             np.linalg.inv(total),
             design.score_sd(design.scale, design.budget.score),
             design.curvature_sd(design.scale),
             least_sd,
         )
-        parts = ROUNDS * noise_precision(pilot, self.count)
-        parts = parts + noise_precision(final.precision, self.count)
+        parts = ROUNDS * noise_precision(pilot, self.count * shares[0])
+        parts = parts + noise_precision(final.precision, self.count * shares[-1])
         found = np.linalg.inv(np.linalg.inv(parts) + np.eye(len(prior)) / self.count)
         nats = 0.5 * float(np.linalg.slogdet(prior + found)[1] - np.linalg.slogdet(prior)[1])
-        return nats, self._usable_at(frame, weights, final)
+        return nats, self._usable_at(frame, weights * shares[-1], final)
 
     def _usable_at(self, frame: FramedRows, weights: np.ndarray, final: BoundChoice) -> float:
         """The share of usable summaries at the bounds of a final release."""
@@ -345,7 +366,21 @@ class ScoreMechanism:
             (small.rows, count * small.weights),
             self.design.reference_error,
             ROUNDS,
+            self._kinds(len(releases)),
         )
+
+    def _kinds(self, rounds: int) -> RecordKinds:
+        """Weights of records in all scores."""
+        if self.design.part is None:
+            return RecordKinds.alike(rounds)
+        if rounds != ROUNDS + 1:
+            raise Unsupported(
+                "a summary whose pilots read a part of the records has no second round; nothing "
+                "was charged",
+                got=f"{rounds - ROUNDS - 1} more",
+                do="a new summary of the table at a larger epsilon",
+            )
+        return self.design.kinds
 
     def _noisy_scores(
         self, released: Mapping[str, np.ndarray], large: CovariateReference
@@ -369,7 +404,7 @@ class ScoreMechanism:
             float(np.ravel(released["weight_bound"])[k - ROUNDS]) if k >= ROUNDS else np.inf,
         )
         value, sd = released["scores"][k], float(released["sds"][k])
-        return NoisyScore(score, score.at(rows), value, sd)
+        return weighed(NoisyScore(score, score.at(rows), value, sd), self.design.kinds, k)
 
     def curvature(
         self,
@@ -400,7 +435,7 @@ class ScoreMechanism:
         that would fill, the last one stands alone.
         """
         p = self.design.size
-        public = [r.clipped.moments(weights)[0] for r in releases[ROUNDS:]]
+        public = [r.mean_weight * r.clipped.moments(weights)[0] for r in releases[ROUNDS:]]
         noisy = np.reshape(released["curvature"], (-1, p, p))
         sds = np.ravel(released["curvature_sd"])
         if len(noisy) == 1 or sds[-1] == 0.0 or not self.design.structure.is_full:
@@ -438,7 +473,7 @@ class ScoreMechanism:
 
 def final_distance(final: NoisyScore, weights: np.ndarray) -> float:
     """g' (J + s^2 I)^-1 g / p at theta_t."""
-    _, second = final.clipped.moments(weights)
+    _, second = final.clipped.moments(weights * final.square_weight)
     noise = final.sd**2 * np.eye(len(second))
     return float(final.value @ np.linalg.solve(second + noise, final.value)) / len(second)
 

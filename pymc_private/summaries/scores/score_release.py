@@ -8,14 +8,21 @@ data sets with the same noisy sums give the same release.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from pymc_private.errors import Unsupported
 from pymc_private.summaries.lattice import unpack_symmetric
-from pymc_private.summaries.noise import NoiseScale, chunks_of, split_mu
+from pymc_private.summaries.noise import (
+    BoundedSum,
+    NoiseScale,
+    WeightedChunk,
+    chunks_of,
+    split_mu,
+)
 from pymc_private.summaries.protocol import Progress, Records, Released, SummaryNoise
 from pymc_private.summaries.record_table import as_record_table
 from pymc_private.summaries.scores.clipped_scores import (
@@ -34,6 +41,7 @@ from pymc_private.summaries.scores.pilot import (
     PilotPath,
     posterior_mode,
 )
+from pymc_private.summaries.scores.pilot_part import PilotPart, RecordKinds
 from pymc_private.summaries.scores.reference import MOMENT_SHARES, CovariateReference
 from pymc_private.summaries.scores.score_bounds import NoiseSd, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import ROUNDS, ScoreBudget
@@ -87,6 +95,8 @@ class ScoreDesign:
         Public arrays with one row for each record.
     scale : NoiseScale
         Relation and unit.
+    part : PilotPart or None
+        The records that pilots read; None: all of them, as the final score does.
     """
 
     model: RecordModel
@@ -98,6 +108,12 @@ class ScoreDesign:
     moments: MomentsStage | None = None
     public_rows: Rows = field(default_factory=dict)
     scale: NoiseScale = field(default_factory=NoiseScale)
+    part: PilotPart | None = None
+
+    @property
+    def kinds(self) -> RecordKinds:
+        """Weights of records in the pilots and the final score."""
+        return self.part.kinds(ROUNDS) if self.part is not None else RecordKinds.alike(ROUNDS + 1)
 
     @property
     def size(self) -> int:
@@ -127,16 +143,22 @@ class ScoreDesign:
             "curvature": self.budget.curvature,
         }
         pilots = [f"pilot round {k + 1} of {ROUNDS}" for k in range(ROUNDS)]
-        names = ["number of records", "moments of the covariates", *pilots, "score", "curvature"]
+        final = ["score", "curvature"] if self.part is None else ["score and curvature"]
+        names = ["number of records", "moments of the covariates", *pilots, *final]
         return tuple(name for name in names if optional.get(name, 0.0) is not None)
 
     def score_sd(self, noise: BoundedNoise, mu: float) -> NoiseSd:
         """Noise of a sum of scores as a function of its bound."""
         return lambda bound: noise.sd(bound, False, mu, self.size)
 
-    def least_sd(self, noise: BoundedNoise) -> NoiseSd:
-        """The same of pilots and final score together, were they at one bound."""
-        each = np.array([*self.budget.pilots, self.budget.score])
+    def least_sd(self, noise: BoundedNoise, of_pilots: bool = False) -> NoiseSd:
+        """The same of pilots and final score together, were they at one bound.
+
+        Pilots of a part of the records are by themselves, and so is the final score then.
+        """
+        pilots, score = self.budget.pilots, (self.budget.score,)
+        together = (*pilots, *score) if self.part is None else pilots if of_pilots else score
+        each = np.array(together)
         return self.score_sd(noise, float(np.sqrt((each**2).sum())))
 
     def curvature_sd(self, noise: BoundedNoise) -> NoiseSd | None:
@@ -222,6 +244,15 @@ def release_round(
     }
 
 
+def weighed(score: NoisyScore, kinds: RecordKinds, k: int) -> NoisyScore:
+    """A score with the weights of records in round k; in rounds that were added all count 1."""
+    if k >= len(kinds.means):
+        return score
+    return replace(
+        score, mean_weight=float(kinds.means[k]), square_weight=float(kinds.products[k, k])
+    )
+
+
 class _Run:
     """One run through the stages."""
 
@@ -234,6 +265,10 @@ class _Run:
     ) -> None:
         self.design, self.noise, self.progress = design, noise, progress
         self.table = as_record_table(records).beside(design.public_rows)
+        self.pilots = self.table
+        if design.part is not None:
+            self.pilots = self.table.pilots(design.part.threshold)
+            self.noise = noise.of_parts()
         self.n = len(self.table)
         self.size = self.table.chunk_size(design.scale.relation)
         self.finished = 0
@@ -245,6 +280,7 @@ class _Run:
 
     def run(self, shared: SharedReference | None = None) -> Released:
         """All stages in order."""
+        self._refuse_shared_part(shared)
         if shared is None:
             self.count = self._count()
             large, small, fixed = self._references()
@@ -260,12 +296,22 @@ class _Run:
             fixed[f"{name}_weights"] = reference.weights
         return fixed | {name: np.array(values) for name, values in self.released.items()}
 
+    def _refuse_shared_part(self, shared: SharedReference | None) -> None:
+        if shared is not None and self.design.part is not None:
+            raise Unsupported(
+                "a summary whose pilots read a part of the records shares no stage with another",
+                do="summarize its plan by itself",
+            )
+
     def _chunks(self) -> Iterator[tuple[Rows, np.ndarray, int]]:
-        """Rows, outcomes and number of true rows of each chunk."""
-        for chunk, count in self.table.chunks(self.size):
-            y = np.asarray(chunk[self.design.outcome], dtype=float)
-            rest = {name: v for name, v in chunk.items() if name != self.design.outcome}
-            yield rest, y, count
+        """Rows, outcomes and number of true rows of each chunk that pilots read."""
+        for chunk, count in self.pilots.chunks(self.size):
+            yield *self._parted(chunk), count
+
+    def _parted(self, chunk: Rows) -> tuple[Rows, np.ndarray]:
+        """Covariates and outcomes."""
+        y = np.asarray(chunk[self.design.outcome], dtype=float)
+        return {name: v for name, v in chunk.items() if name != self.design.outcome}, y
 
     def _done(self) -> None:
         self.finished += 1
@@ -279,7 +325,12 @@ class _Run:
         ones = (np.ones((count, 1)) for _, _, count in self._chunks())
         noisy = float(self.noise.total(ones, 1.0, True, mu)[0])
         self._done()
-        return max(noisy, 1.0)
+        return max(noisy, 1.0) / self._pilot_share
+
+    @property
+    def _pilot_share(self) -> float:
+        """The mean weight of a record in the pilots."""
+        return 1.0 if self.design.part is None else self.design.part.share
 
     def _references(self) -> tuple[CovariateReference, CovariateReference, dict[str, np.ndarray]]:
         """Both references moved by noisy moments of the covariates."""
@@ -293,7 +344,8 @@ class _Run:
             terms = (stage.terms(rows)[:count] for rows, _, count in self._chunks())
             noisy = self.noise.total(terms, stage.bound, True, part)
             sd = self.noise.sd(stage.bound, True, part, len(noisy))
-            large, small = (stage.moved(r, noisy, sd, self.count) for r in (large, small))
+            count = self.count * self._pilot_share
+            large, small = (stage.moved(r, noisy, sd, count) for r in (large, small))
         self._done()
         return large, small, {"moments": noisy, "moments_sd": np.array(sd)}
 
@@ -309,7 +361,9 @@ class _Run:
             frame = scored.framed(metric)
             sd = design.score_sd(self.noise, mu)
             white = metric @ prior.precision @ metric.T
-            choice = pilot_bound(frame, self.weights, white, sd, design.least_sd(self.noise))
+            least_sd = design.least_sd(self.noise, of_pilots=True)
+            weights = self.weights * self._pilot_share
+            choice = pilot_bound(frame, weights, white, sd, least_sd)
             score = ClippedScore(design.model, theta, metric, choice.bound)
             self.noisy_score(score, mu, frame)
             mode, covariance = posterior_mode(
@@ -328,6 +382,13 @@ class _Run:
         """The noisy sum of a score, and the reference prepared for it."""
         terms = (score.terms(rows, y)[:count] for rows, y, count in self._chunks())
         value = self.noise.total(terms, score.bound, False, mu)
+        self._done()
+        return self._noted(score, value, mu, frame)
+
+    def _noted(
+        self, score: ClippedScore, value: np.ndarray, mu: float, frame: FramedRows
+    ) -> NoisyScore:
+        """Keep a noisy sum among what is released, with the reference prepared for it."""
         sd = self.noise.sd(score.bound, False, mu, len(value))
         for name, released in (
             ("thetas", score.theta),
@@ -337,9 +398,9 @@ class _Run:
             ("scores", value),
         ):
             self.released[name].append(released)
-        self._done()
         clipped = clip_rows(frame, score.bound, score.weight_bound)
-        self.scores.append(NoisyScore(score, clipped, value, sd))
+        found = NoisyScore(score, clipped, value, sd)
+        self.scores.append(weighed(found, self.design.kinds, len(self.scores)))
         return self.scores[-1]
 
     def _final(self, mode: np.ndarray, covariance: np.ndarray) -> dict[str, np.ndarray]:
@@ -351,7 +412,7 @@ class _Run:
         frame = scored.framed(metric)
         choice = joint_bounds(
             frame,
-            self.weights,
+            self.weights * design.kinds.means[-1],
             metric @ prior.precision @ metric.T,
             root.T @ covariance @ root,
             design.score_sd(self.noise, budget.score),
@@ -359,14 +420,43 @@ class _Run:
             design.least_sd(self.noise),
         )
         score = ClippedScore(design.model, mode, metric, choice.bound, choice.weight_bound)
-        final = self.noisy_score(score, budget.score, frame)
-        curvature, sd = self.curvature(final)
+        if design.part is None:
+            curvature, sd = self.curvature(self.noisy_score(score, budget.score, frame))
+        else:
+            curvature, sd = self._weighted_score(design.part, score, frame)
         return {
             "weight_bound": np.array(min(choice.weight_bound, np.finfo(float).max)),
             "curvature": curvature,
             "curvature_sd": np.array(sd),
             "quantiles": np.array([choice.quantile, choice.weight_quantile]),
         }
+
+    def _weighted_score(
+        self, part: PilotPart, score: ClippedScore, frame: FramedRows
+    ) -> tuple[np.ndarray, float]:
+        """The weighted score and curvature of all records, in one reading: H~ and its noise."""
+        budget = self.design.budget
+        sums = [BoundedSum(score.bound, False, budget.score)]
+        if budget.curvature is not None:
+            sums.append(BoundedSum(score.weight_bound, True, budget.curvature))
+
+        def chunks() -> Iterator[WeightedChunk]:
+            for chunk, light, count in self.table.with_coins(self.size, part.threshold):
+                rows, y = self._parted(chunk)
+                clipped = score.at(rows)
+                terms = [clipped.vectors(y[:, None])[:count, 0]]
+                if len(sums) > 1:
+                    terms.append(clipped.packed_curvatures()[:count])
+                yield light[:count], terms
+
+        value, *packed = self.noise.totals(chunks(), sums, part.weight)
+        self._done()
+        final = self._noted(score, value, budget.score, frame)
+        if not packed:
+            return final.clipped.moments(self.weights * final.mean_weight)[0], 0.0
+        return unpack_symmetric(packed[0]), self.noise.sd(
+            score.weight_bound, True, sums[1].mu, len(packed[0])
+        )
 
     def curvature(self, final: NoisyScore) -> tuple[np.ndarray, float]:
         """H~ and its noise; without private covariates H itself, which is public."""

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.summaries.scores.pilot_part import PilotPart
+from pymc_private.summaries.tables.coins import KEY_BYTES, Coins, draw_key
 from pymc_private.summaries.tables.table_batches import Table, as_table, require_columns
-from pymc_private.summaries.tables.table_columns import columns_of
+from pymc_private.summaries.tables.table_columns import SourceColumns, columns_of
 from pymc_private.summaries.tables.table_records import TableRecords
 
 
 def records_of_table(
-    private: PrivateModel, data: Any, columns: Mapping[str, Any] | None, unit: str | None
+    private: PrivateModel,
+    data: Any,
+    columns: Mapping[str, Any] | None,
+    unit: str | None,
+    part: PilotPart | None = None,
+    seed: int | None = None,
 ) -> TableRecords | None:
     """The records to summarize, if they are those of a table; reads none of them yet.
 
@@ -27,6 +36,10 @@ def records_of_table(
         Columns by private variable.
     unit : str or None
         The column that names units.
+    part : PilotPart, optional
+        The share of the rows that pilots of the mechanism read (T37).
+    seed : int, optional
+        Of a release that is reproducible and not private.
 
     Raises
     ------
@@ -51,7 +64,38 @@ def records_of_table(
     wanted = [name for one in found for name in one.names]
     require_columns(table, wanted if unit is None else [*wanted, unit])
     units = None if unit is None else partial(check_units, table, unit, private.records_per_unit)
-    return TableRecords(private, table, found, units)
+    coins = None if part is None else _coins(private, found, unit, part, seed)
+    return TableRecords(private, table, found, units, coins)
+
+
+def _coins(
+    private: PrivateModel,
+    columns: Sequence[SourceColumns],
+    unit: str | None,
+    part: PilotPart,
+    seed: int | None,
+) -> Coins:
+    """Coins of units, or of covariates that are no whole numbers: never of outcomes.
+
+    Raises
+    ------
+    DomainError
+        Neither is there.
+    """
+    key = draw_key() if seed is None else np.random.default_rng(seed).bytes(KEY_BYTES)
+    if unit is not None:
+        return Coins((unit,), part.threshold, key=key)
+    outcomes = {rv.name for rv in private.base.observed_RVs}
+    covariates = [c for c in columns if not outcomes & {c.source.name, *c.source.aliases}]
+    if not any(not c.source.is_whole for c in covariates):
+        raise DomainError(
+            "rows of a large table are told apart by their units; nothing was charged",
+            got="no id=, and no covariate that is a real number",
+            allowed="id='the column that names persons'",
+            do="pass id=; a column of row numbers that stay with their rows serves, too",
+        )
+    names = tuple(name for c in covariates for name in c.names)
+    return Coins(names, part.threshold, of_units=False, key=key)
 
 
 def check_units(table: Table, unit: str, most: int) -> None:

@@ -126,7 +126,10 @@ class EngineTable:
 
         units = self.frame.lazy().select(nw.col(unit).alias("unit"))
         sizes = units.group_by("unit").agg(nw.len().alias("rows"))
-        missing = nw.when(nw.col("unit").is_null()).then(nw.col("rows")).otherwise(0)
+        nameless = nw.col("unit").is_null()
+        if units.collect_schema()["unit"].is_float():  # engines differ in whether NaN is null
+            nameless = nameless | nw.col("unit").is_nan()
+        missing = nw.when(nameless).then(nw.col("rows")).otherwise(0)
         found = sizes.select(most=nw.col("rows").max(), missing=missing.sum()).collect()
         return int(found["most"][0] or 0), int(found["missing"][0] or 0)
 

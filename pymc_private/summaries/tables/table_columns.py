@@ -110,9 +110,18 @@ def _coordinates(private: PrivateModel, source: Source) -> Sequence[str] | None:
     return labels if labels is not None and all(isinstance(v, str) for v in labels) else None
 
 
+def is_missing(values: np.ndarray) -> np.ndarray:
+    """Which entries are None, NaN or NaT."""
+    if values.dtype.kind in "fmM":
+        return np.isnan(values) if values.dtype.kind == "f" else np.isnat(values)
+    if values.dtype.kind != "O":
+        return np.zeros(len(values), dtype=bool)
+    return np.array([v is None or v != v for v in values], dtype=bool)
+
+
 def as_numbers(values: np.ndarray) -> np.ndarray:
     """A column as doubles; NaN where it holds no numbers."""
-    if values.dtype.kind in "fiub" or _are_numbers(values):
+    if values.dtype.kind in "fiub" or are_numbers(values):
         return np.ascontiguousarray(values, dtype=float)
     return np.full(len(values), np.nan)
 
@@ -124,7 +133,7 @@ def _are_too_long(values: np.ndarray) -> Any:
     return values.dtype.kind in "iu" and (values > LARGEST_WHOLE) | (values < -LARGEST_WHOLE)
 
 
-def _are_numbers(values: np.ndarray) -> bool:
+def are_numbers(values: np.ndarray) -> bool:
     """Whether a column of objects holds decimals and long integers alone, or nothing."""
     return values.dtype.kind == "O" and all(v is None or isinstance(v, NUMBERS) for v in values)
 
@@ -138,7 +147,7 @@ def check_numbers(values: np.ndarray, name: str, whole: bool) -> None:
         Missing or infinite values, other types than numbers, integers that no double holds, or
         fractions where the model has whole numbers.
     """
-    if values.dtype.kind not in "fiub" and not _are_numbers(values):
+    if values.dtype.kind not in "fiub" and not are_numbers(values):
         raise DomainError(
             f"the column '{name}' holds no numbers; nothing was charged",
             got="text, or values of several types"

@@ -21,7 +21,9 @@ from pymc_private.models.domains import Ball, Interval
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.summaries.noise import CHUNK
-from pymc_private.summaries.record_table import ArrayRecords
+from pymc_private.summaries.protocol import RecordTable
+from pymc_private.summaries.record_table import COIN, ArrayRecords
+from pymc_private.summaries.tables.coins import Coins
 from pymc_private.summaries.tables.table_batches import Batch, Table
 from pymc_private.summaries.tables.table_columns import SourceColumns, as_numbers, check_numbers
 
@@ -57,6 +59,8 @@ class TableRecords:
     columns : sequence of SourceColumns
     check_units : callable, optional
         Checks how many rows a unit owns.
+    coins : Coins, optional
+        Which rows are pilots (T37), of a mechanism that reads them apart.
     """
 
     def __init__(
@@ -65,11 +69,14 @@ class TableRecords:
         table: Table,
         columns: Sequence[SourceColumns],
         check_units: Callable[[], None] | None = None,
+        coins: Coins | None = None,
     ) -> None:
         self.private, self.table, self.columns = private, table, tuple(columns)
-        self._check_units = check_units
+        self._check_units, self._coins = check_units, coins
         self._kept: ArrayRecords | None = None
+        self._pilots: ArrayRecords | None = None
         self.names = list(dict.fromkeys(name for c in columns for name in c.names))
+        self.read_names = list(dict.fromkeys([*self.names, *(coins.columns if coins else ())]))
         whole = {name for c in columns if c.source.is_whole for name in c.names}
         self._is_whole = {name: name in whole for name in self.names}
 
@@ -79,8 +86,6 @@ class TableRecords:
 
     def check(self) -> None:
         """Read all rows once, and refuse what cannot be summarized (see `first`)."""
-        if self._check_units is not None:
-            self._check_units()
         self.__dict__.pop("first", None)
         self._kept = None
         len(self)
@@ -93,21 +98,28 @@ class TableRecords:
         ------
         DomainError
             Missing or infinite values, other types, a category that was not declared, another
-            number of rows than is public.
+            number of rows than is public, a unit with more rows than was declared.
         """
+        if self._check_units is not None:
+            self._check_units()
         rows, digest = 0, 0
         kept: list[dict[str, np.ndarray]] | None = []
-        for given in self.table.batches(self.names):
+        pilots: list[dict[str, np.ndarray]] = []
+        for given in self.table.batches(self.read_names):
             for name in self.names:
                 check_numbers(np.asarray(given[name]), name, self._is_whole[name])
             batch = self._numbers(given)
             self._check_domain(batch)
-            rows, digest = _counted(rows, digest, batch, self.names)
-            small = rows * len(self.names) <= MOST_KEPT
+            if self._coins is not None:
+                self._coins.check(given, batch[COIN], first=not rows)
+                pilots.append(self._chunk(_chosen(batch, self._coins.below(batch[COIN]))))
+            rows, digest = _counted(rows, digest, batch)
+            small = rows * len(batch) <= MOST_KEPT
             kept = [*kept, self._chunk(batch)] if small and kept is not None else None
         self._refuse_other_count(rows)
         if kept:
-            self._kept = ArrayRecords(_joined(kept, list(kept[0])))
+            self._kept = ArrayRecords(_joined(kept))
+        self._pilots = ArrayRecords(_joined(pilots)) if pilots else None
         return Reading(rows, digest)
 
     def chunks(self, size: int) -> Iterator[tuple[dict[str, np.ndarray], int]]:
@@ -118,18 +130,46 @@ class TableRecords:
         Incompatible
             The table gave other rows than the first time.
         """
+        for chunk, count in self._all_chunks(size):
+            chunk.pop(COIN, None)
+            yield chunk, count
+
+    def with_coins(
+        self, size: int, threshold: int
+    ) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray, int]]:
+        """As of `protocol.RecordTable`; see `chunks`."""
+        self._require_coins(threshold)
+        for chunk, count in self._all_chunks(size):
+            coins = chunk.pop(COIN)
+            yield chunk, coins, count
+
+    def pilots(self, threshold: int) -> RecordTable:
+        """As of `protocol.RecordTable`; they were kept when the table was checked."""
+        self._require_coins(threshold)
+        len(self)
+        if self._pilots is None:
+            arrays, _ = self._last({}, 0)
+            return ArrayRecords({name: v for name, v in arrays.items() if name != COIN})
+        return ArrayRecords({k: v for k, v in self._pilots.arrays.items() if k != COIN})
+
+    def _require_coins(self, threshold: int) -> None:
+        if self._coins is None or self._coins.threshold != threshold:
+            raise Incompatible("the table was checked for another share of pilots")
+
+    def _all_chunks(self, size: int) -> Iterator[tuple[dict[str, np.ndarray], int]]:
+        """Chunks with coins, if there are any."""
         first, rows, digest = self.first, 0, 0
         if self._kept is not None:
             yield from self._kept.chunks(size)
             return
         waiting: list[Batch] = []
-        for given in self.table.batches(self.names):
+        for given in self.table.batches(self.read_names):
             batch = self._numbers(given)
-            rows, digest = _counted(rows, digest, batch, self.names)
+            rows, digest = _counted(rows, digest, batch)
             waiting.append(batch)
             if sum(len(part[self.names[0]]) for part in waiting) < size:
                 continue
-            whole = _joined(waiting, self.names)
+            whole = _joined(waiting)
             count = len(whole[self.names[0]])
             for start in range(0, count - size + 1, size):
                 yield self._chunk({k: v[start : start + size] for k, v in whole.items()}), size
@@ -143,7 +183,7 @@ class TableRecords:
                 do="write it to a file, or collect it, and summarize that",
             )
         if waiting or not rows:
-            yield self._last(_joined(waiting, self.names), size)
+            yield self._last(_joined(waiting) if waiting else {}, size)
 
     def chunk_size(self, relation: str) -> int:
         """The same for all tables: engines may give a neighbor's rows in another order."""
@@ -161,22 +201,25 @@ class TableRecords:
 
     def _last(self, columns: Batch, size: int) -> tuple[dict[str, np.ndarray], int]:
         """The last rows, filled up to the size of a chunk with copies of one of them."""
+        if not columns:
+            sources = [c.source for c in self.columns]
+            empty = {s.name: np.zeros((size, *s.row_shape), s.dtype) for s in sources}
+            return empty | {COIN: np.zeros(size, dtype=bool)}, 0
         count = len(columns[self.names[0]])
-        if not count:
-            stand_in = {c.source.name: c.source for c in self.columns}
-            return {
-                name: np.zeros((size, *s.row_shape), s.dtype) for name, s in stand_in.items()
-            }, 0
         index = np.minimum(np.arange(size), count - 1)
         return self._chunk({name: v[index] for name, v in columns.items()}), count
 
     def _chunk(self, columns: Batch) -> dict[str, np.ndarray]:
-        """Arrays of the model's types by name of the variable, inside the domain."""
-        return {c.source.name: clipped_records(c.source, c.rows(columns)) for c in self.columns}
+        """Arrays of the model's types by name of the variable, inside the domain; and coins."""
+        found = {c.source.name: clipped_records(c.source, c.rows(columns)) for c in self.columns}
+        if self._coins is not None:
+            found[COIN] = self._coins.below(columns[COIN])
+        return found
 
     def _numbers(self, batch: Batch) -> Batch:
-        """A batch as doubles."""
-        return {name: as_numbers(np.asarray(batch[name])) for name in self.names}
+        """A batch as doubles, with the number of each row that its coin comes from."""
+        found = {name: as_numbers(np.asarray(batch[name])) for name in self.names}
+        return found if self._coins is None else found | {COIN: self._coins.numbers(batch)}
 
     def _check_domain(self, batch: Batch) -> None:
         """Refuse what no clip mends: a category that was not declared, a row of another total."""
@@ -206,18 +249,23 @@ class TableRecords:
             )
 
 
-def _counted(rows: int, digest: int, batch: Batch, names: Sequence[str]) -> tuple[int, int]:
+def _counted(rows: int, digest: int, batch: Batch) -> tuple[int, int]:
     """The number of rows and the sum of their hashes with those of one more batch."""
-    count = len(batch[names[0]])
+    count = len(next(iter(batch.values())))
     found = np.zeros(count, dtype=np.uint64)
-    for name in names:  # as splitmix64 does (Steele, Lea and Flood 2014), column by column
-        found = (found ^ batch[name].view(np.uint64)) * MIXER
+    for values in batch.values():  # as splitmix64 does (Steele, Lea and Flood 2014), by columns
+        found = (found ^ values.view(np.uint64)) * MIXER
         found ^= found >> np.uint64(31)
     return rows + count, (digest + int((found * MIXER).sum(dtype=np.uint64))) % 2**64
 
 
-def _joined(parts: Sequence[Batch], names: Sequence[str]) -> Batch:
+def _chosen(batch: Batch, rows: np.ndarray) -> Batch:
+    """Some rows of a batch."""
+    return {name: values[rows] for name, values in batch.items()}
+
+
+def _joined(parts: Sequence[Batch]) -> Batch:
     """Batches one after another."""
     if len(parts) == 1:
         return parts[0]
-    return {name: np.concatenate([p[name] for p in parts] or [np.zeros(0)]) for name in names}
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -92,9 +92,24 @@ def test_units_are_counted_by_the_engine(engine):
     check_units(as_table(engine(table.assign(person=table.person // 2))), "person", 2)
     with pytest.raises(DomainError, match="owns more rows"):
         check_units(as_table(engine(table.assign(person=table.person // 3))), "person", 2)
-    missing = table.assign(person=[None, *map(float, range(1, ROWS))])
+    missing = engine(table.assign(person=[np.nan, *map(float, range(1, ROWS))]))
     with pytest.raises(DomainError, match="rows without a unit"):
-        check_units(as_table(engine(missing)), "person", 2)
+        check_units(as_table(missing), "person", 2)
+
+
+def test_nan_is_no_unit_and_neither_is_null():
+    for missing in (np.nan, None):
+        persons = pl.Series([missing, *map(float, range(1, ROWS))], strict=False)
+        table = pl.from_pandas(frame(ROWS)).with_columns(person=persons)
+        for one in (table, table.lazy(), duckdb.from_arrow(table.to_arrow())):
+            with pytest.raises(DomainError, match="rows without a unit"):
+                check_units(as_table(one), "person", 2)
+
+
+def test_a_seeded_summary_checks_its_table_too(plan):
+    with pytest.raises(PymcPrivateError, match="owns more rows"):
+        summarized(plan, frame(ROWS).assign(person=1), id="person", random_seed=1)
+    assert not summarized(plan, frame(ROWS), id="person", random_seed=1).private
 
 
 def test_a_dataset_counts_no_units(plan):

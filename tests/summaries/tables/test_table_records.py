@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import cache
 from itertools import pairwise
 
+import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +17,10 @@ import pymc_private as pmp
 from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.noise import CHUNK, LatticeNoise
+from pymc_private.summaries.scores import pilot_part
 from pymc_private.summaries.scores.clipped_scores import ClippedScore
 from pymc_private.summaries.summary_job import records_of
-from pymc_private.summaries.tables import table_records
+from pymc_private.summaries.tables import table_batches, table_records
 from pymc_private.summaries.tables.read_table import records_of_table
 from pymc_private.summaries.tables.table_batches import EngineTable
 from tests.summaries.tables.table_models import (
@@ -172,3 +175,84 @@ def test_terms_of_a_record_are_the_same_at_any_place(rows):
 
 def test_n_is_that_of_the_table():
     assert pmp.calibrate(placeholders(), release="summary", **BUDGET).n == N
+
+
+@cache
+def plan_of_4000():
+    """A plan whose pilots read a part of 4,000 rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pilot_part, "LEAST_RECORDS", 4000)
+        patch.setattr(pilot_part, "LEAST_PILOTS", 1000)
+        return pmp.calibrate(placeholders(4000), release="summary", method="scores", **BUDGET)
+
+
+@pytest.fixture
+def small_split(monkeypatch):
+    """That plan; tables are not kept in memory."""
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
+    return plan_of_4000()
+
+
+def split(plan, table, unit="person"):
+    return records_of_table(plan.private, table, None, unit, plan.mechanism.part, seed=3)
+
+
+def test_a_split_summary_is_the_same_to_the_bit_in_any_order(small_split, monkeypatch):
+    table, plan = frame(4000), small_split
+    assert plan.mechanism.facts["pilot part"] == [plan.mechanism.part.share, 229]
+    expected = plan.mechanism.release(split(plan, table), noise())
+    shuffled = table.sample(frac=1.0, random_state=2)
+    monkeypatch.setattr(table_batches, "ROWS", 700)
+    for engine in (pl.from_pandas, duckdb.from_df):
+        found = plan.mechanism.release(split(plan, engine(shuffled)), noise())
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value)
+    monkeypatch.setattr(table_records, "MOST_KEPT", 10**9)
+    found = plan.mechanism.release(split(plan, shuffled), noise())
+    np.testing.assert_array_equal(found["scores"], expected["scores"])
+
+
+class Readings:
+    """A table that counts its readings, and gives another one at the second."""
+
+    def __init__(self, *tables):
+        self.tables, self.count = tables, 0
+
+    def batches(self, _, names):
+        table = self.tables[min(self.count, len(self.tables) - 1)]
+        self.count += 1
+        return iter([{name: table[name].to_numpy() for name in names}])
+
+
+def test_a_split_table_is_read_twice_and_must_keep_its_units(small_split, monkeypatch):
+    table, plan = frame(4000), small_split
+    readings = Readings(table)
+    monkeypatch.setattr(EngineTable, "batches", lambda t, names: readings.batches(t, names))
+    records = split(plan, table)
+    records.check()
+    plan.mechanism.release(records, noise())
+    assert readings.count == 2
+    readings = Readings(table, table.assign(person=table.person + 1))
+    records = split(plan, table)
+    with pytest.raises(Incompatible, match="other rows than the first time"):
+        plan.mechanism.release(records, noise())
+
+
+def test_pilots_are_the_rows_whose_coin_says_so(small_split):
+    records = split(small_split, frame(4000))
+    threshold = small_split.mechanism.part.threshold
+    chosen = [(chunk["y"][:n], coins[:n]) for chunk, coins, n in records.with_coins(512, threshold)]
+    of_main = np.concatenate([y[coins] for y, coins in chosen])
+    np.testing.assert_array_equal(records.pilots(threshold).arrays["y"], of_main)
+    assert sum(len(y) for y, _ in chosen) == 4000
+    with pytest.raises(Incompatible, match="another share"):
+        records.pilots(threshold + 1)
+
+
+def test_covariates_make_coins_where_rows_differ(small_split):
+    made = split(small_split, frame(4000), None)
+    made.check()
+    assert 800 < len(made.pilots(small_split.mechanism.part.threshold)) < 1200
+    with pytest.raises(DomainError, match="pass id="):
+        split(small_split, frame(4000).round(1), None).check()
+    split(small_split, frame(4000).round(1)).check()

@@ -1,0 +1,131 @@
+"""Coins of rows: numbers that are functions of a row's unit and a key alone (T37).
+
+A row is one of the pilots if its number is small. Whatever a unit and the key give, the release is
+mu-GDP; that the numbers look random, whatever the model reads of the rows, makes the pilots a
+sample of them. No number may depend on the place of a row: engines give rows in any order.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pymc_private.errors import DomainError
+from pymc_private.summaries.scores.pilot_part import COIN_BITS
+from pymc_private.summaries.tables.table_batches import Batch
+from pymc_private.summaries.tables.table_columns import are_numbers, as_numbers, is_missing
+
+KEY_BYTES = 16
+FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def draw_key() -> bytes:
+    """A key from the operating system. It is kept nowhere."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+@dataclass(frozen=True)
+class Coins:
+    """What makes the coin of a row.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The unit's column, or those of the covariates.
+    threshold : int
+        A row is one of the pilots if the highest 16 bits of its number are below it.
+    of_units : bool
+        Whether there is a column of units.
+    key : bytes
+        16 of them.
+    """
+
+    columns: tuple[str, ...]
+    threshold: int
+    of_units: bool = True
+    key: bytes = field(default_factory=draw_key, repr=False)
+
+    def numbers(self, batch: Batch) -> np.ndarray:
+        """The number of each row, uint64."""
+        first, second = np.frombuffer(self.key, dtype="<u8").astype(np.uint64)
+        found = np.full(len(batch[self.columns[0]]), first)
+        for name in self.columns:
+            found = mixed((found ^ _bits(np.asarray(batch[name]), self.key)) + second)
+        return mixed(found ^ second)
+
+    def check(self, batch: Batch, numbers: np.ndarray, first: bool) -> None:
+        """Refuse rows without a unit, and in the first batch covariates that make no coins."""
+        if self.of_units:
+            refuse_missing_units(np.asarray(batch[self.columns[0]]), self.columns[0])
+        elif first:
+            refuse_few_distinct(numbers, self.columns)
+
+    def below(self, numbers: np.ndarray) -> np.ndarray:
+        """Which rows are pilots."""
+        return np.asarray(numbers >> np.uint64(64 - COIN_BITS) < np.uint64(self.threshold))
+
+
+def place_coins(count: int, threshold: int) -> np.ndarray:
+    """Which of some records in memory, that keep their places, are pilots."""
+    coins = Coins(("place",), threshold, key=bytes(range(KEY_BYTES)))
+    return coins.below(coins.numbers({"place": np.arange(count)}))
+
+
+def mixed(values: np.ndarray) -> np.ndarray:
+    """The finalizer of splitmix64 (Steele, Lea and Flood 2014): each bit depends on all bits."""
+    values = (values ^ (values >> np.uint64(30))) * FIRST
+    values = (values ^ (values >> np.uint64(27))) * SECOND
+    return values ^ (values >> np.uint64(31))
+
+
+def _bits(values: np.ndarray, key: bytes) -> np.ndarray:
+    """A column as 64 bits for each entry, the same whatever type an engine gives it."""
+    if values.dtype.kind in "mM":
+        values = values.astype("datetime64[us]" if values.dtype.kind == "M" else "timedelta64[us]")
+        return values.view(np.uint64)
+    if values.dtype.kind in "fiub" or are_numbers(values):
+        return (as_numbers(values) + 0.0).view(np.uint64)
+    from pandas.util import hash_array
+
+    texts = np.array([str(value) for value in values], dtype=object)
+    return np.asarray(hash_array(texts, hash_key=key.hex()[:16]), dtype=np.uint64)
+
+
+def refuse_missing_units(values: np.ndarray, unit: str) -> None:
+    """Refuse rows without a unit.
+
+    Raises
+    ------
+    DomainError
+        None, NaN or NaT in the column of units.
+    """
+    if is_missing(values).any():
+        raise DomainError(
+            f"the column '{unit}' names the unit of every row; nothing was charged",
+            got="rows without a unit",
+            do="drop them, or name their units",
+        )
+
+
+LEAST_DISTINCT = 0.9
+"""Share of distinct rows below which covariates make no coins."""
+
+
+def refuse_few_distinct(numbers: np.ndarray, columns: Sequence[str]) -> None:
+    """Refuse coins of covariates that many rows have in common.
+
+    Raises
+    ------
+    DomainError
+        All rows with the same covariates would be pilots, or none of them.
+    """
+    if len(np.unique(numbers)) < LEAST_DISTINCT * len(numbers):
+        raise DomainError(
+            "rows of a large table are told apart by their units; nothing was charged",
+            got=f"no id=, and many rows with equal {', '.join(map(repr, columns))}"[:200],
+            allowed="id='the column that names persons', or covariates that are rarely equal",
+            do="pass id=; a column of row numbers that stay with their rows serves, too",
+        )

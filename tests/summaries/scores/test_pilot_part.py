@@ -1,0 +1,172 @@
+"""Pilots of a part of the records and a weighted pass over all: what it costs, and what is read."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
+from pymc_private.samplers.randomness import SeededRandomness
+from pymc_private.summaries.lattice import TermLattice, pack_symmetric
+from pymc_private.summaries.noise import (
+    WEIGHT_ONE,
+    BoundedSum,
+    LatticeNoise,
+    NoiseScale,
+    SimulatedNoise,
+    rounded_normals,
+)
+from pymc_private.summaries.record_table import COIN, ArrayRecords
+from pymc_private.summaries.scores.pilot_part import PilotPart, pilot_part
+from pymc_private.summaries.scores.score_budget import score_budget
+from tests.summaries.scores.test_scores import THETA, mechanism, posterior, records
+
+MU = 0.7
+QUARTER = PilotPart(2**14)
+
+
+def packed(*diagonal):
+    return pack_symmetric(np.diag(np.array(diagonal, dtype=float)))
+
+
+KINDS = {
+    "vectors": (False, [np.array([1.0, 0.0, 0.0]), np.array([-1.0, 0.0, 0.0])]),
+    "matrices": (True, [packed(1.0, 0.0), packed(0.0, 1.0)]),
+    "numbers": (True, [np.array([1.0]), np.array([0.0])]),
+}
+
+
+def unit_sums(term, rows, weights):
+    """Integer sums of a unit's rows in pilots and main sums; `rows`: how many of each part."""
+    inside, outside = rows
+    return inside * term, (inside * weights[1] + outside * weights[0]) * term
+
+
+def cost(relation, unit, part, mu, stages=("moments", "score")):
+    """The largest sum of squared shifts over variances, over all that a unit may change into."""
+    weights = (WEIGHT_ONE, part.weight)
+    budget = score_budget(mu, relation == ADD_REMOVE, True, True, part)
+    pilots = [budget.moments, *budget.pilots, *([budget.count] if budget.count else [])]
+    mains = [budget.score, budget.curvature]
+    scale, lattice = NoiseScale(relation, unit, parts=True), TermLattice(1.0)
+    places = [(j, k - j) for k in ([unit] if relation == SUBSTITUTE else range(unit + 1))
+              for j in range(k + 1)]  # fmt: skip
+    worst = Fraction(0)
+    for positive, (first, second) in KINDS.values():
+        terms = [lattice.terms(t[None], positive)[0] for t in (first, second)]
+        variance = [scale.variance(lattice, len(first), positive, m) for m in (*pilots, *mains)]
+        of_pilots = sum(1 / v for v in variance[: len(pilots)])
+        of_mains = sum(1 / v for v in variance[len(pilots) :]) / WEIGHT_ONE**2
+        for before, after in product(places, places if relation == SUBSTITUTE else [(0, 0)]):
+            one, other = unit_sums(terms[0], before, weights), unit_sums(terms[1], after, weights)
+            shifts = [sum(int(d) ** 2 for d in a - b) for a, b in zip(one, other, strict=True)]
+            worst = max(worst, shifts[0] * of_pilots + shifts[1] * of_mains)
+    return float(worst) / mu**2
+
+
+@pytest.mark.parametrize("relation", [SUBSTITUTE, ADD_REMOVE])
+@pytest.mark.parametrize("unit", [1, 3])
+def test_no_unit_costs_more_wherever_its_rows_fall(relation, unit):
+    """Rows may leave one part and enter the other: coins are functions of what is in a row."""
+    assert 0.999 < cost(relation, unit, QUARTER, MU) <= 1.0
+    # A fault: pilots that pay for no weight in the main sums.
+    full = PilotPart(2**14, weight=QUARTER.weight)
+    object.__setattr__(full, "pilot_mu", lambda mu: mu)
+    assert cost(relation, unit, full, MU) > 1.5
+
+
+def test_numbers_that_change_parts_need_the_noise_of_matrices():
+    lattice = TermLattice(1.0)
+    assert lattice.squared_sensitivity(1, True, True) == lattice.most**2
+    assert lattice.squared_sensitivity(1, True, True, parts=True) >= 2 * lattice.most**2
+
+
+def test_a_weighted_sum_is_exact():
+    rng = np.random.default_rng(0)
+    light = rng.random(50) < 0.4
+    vectors, matrices = rng.uniform(-0.5, 0.5, (50, 3)), np.abs(rng.uniform(0, 0.4, (50, 1)))
+    sums = [BoundedSum(1.0, False, 0.5), BoundedSum(0.3, True, 0.8)]
+    chunks = [
+        (light[:20], [vectors[:20], matrices[:20]]),
+        (light[20:], [vectors[20:], matrices[20:]]),
+    ]
+    noise = LatticeNoise(SeededRandomness.from_seed(3)).of_parts()
+    found, randomness = noise.totals(chunks, sums, 229), SeededRandomness.from_seed(3)
+    for value, terms, one in zip(found, (vectors, matrices), sums, strict=True):
+        lattice = TermLattice(one.bound)
+        units = lattice.terms(terms, one.positive).astype(object)
+        exact = (units * np.where(light, 229, 256).astype(object)[:, None]).sum(axis=0)
+        variance = noise.scale.variance(lattice, len(exact), one.positive, one.mu) * 256**2
+        noisy = exact + np.array(rounded_normals(variance, len(exact), randomness), dtype=object)
+        np.testing.assert_array_equal(
+            value, [np.ldexp(float(v), lattice.exponent - 8) for v in noisy]
+        )
+    simulated = SimulatedNoise(np.random.default_rng(1)).of_parts().totals(chunks, sums, 229)
+    spread = noise.sd(1.0, False, 0.5, 3)
+    assert np.abs(simulated[0] - found[0]).max() < 8 * spread
+
+
+def release(plan, data, coins, seed=1):
+    rows = ArrayRecords({**data, COIN: coins})
+    return plan.release(rows, SimulatedNoise(np.random.default_rng(seed)))
+
+
+def test_pilots_read_their_own_records_alone():
+    plan = mechanism(part=QUARTER)
+    data = records(plan.model, THETA, 1500, 2)
+    coins = np.arange(1500) % 4 == 0
+    found = release(plan, data, coins)
+    other = {name: values.copy() for name, values in data.items()}
+    other["x"][~coins], other["y"][~coins] = -other["x"][~coins], 1 - other["y"][~coins]
+    changed = release(plan, other, coins)
+    np.testing.assert_array_equal(changed["thetas"], found["thetas"])
+    np.testing.assert_array_equal(changed["scores"][:-1], found["scores"][:-1])
+    assert np.abs(changed["scores"][-1] - found["scores"][-1]).max() > 10.0
+    assert plan.stages[-1] == "score and curvature"
+    told = []
+    plan.release(data, SimulatedNoise(np.random.default_rng(1)), told.append)
+    assert told == list(range(1, len(plan.stages) + 1))
+
+
+def test_kinds_of_records_weigh_the_rounds():
+    kinds = QUARTER.kinds(2)
+    s = 229 / 256
+    np.testing.assert_allclose(kinds.means, [0.25, 0.25, 0.75 + 0.25 * s])
+    np.testing.assert_allclose(kinds.products[0], [0.25, 0.25, 0.25 * s])
+    np.testing.assert_allclose(kinds.products[2, 2], 0.75 + 0.25 * s**2)
+
+
+def test_shares_of_pilots_are_public_and_fall_with_the_number_of_records():
+    assert pilot_part(99_999, 0.24) is None
+    shares = [pilot_part(n, 0.24).share for n in (1e5, 1e6, 1e7, 1e9)]
+    np.testing.assert_allclose(shares, [0.5, 0.0995, 0.0396, 0.001], rtol=0.03)
+    assert pilot_part(1e7, 0.02).share == pytest.approx(0.1, rel=1e-3)  # a million records
+
+
+@pytest.mark.parametrize("relation", [SUBSTITUTE, ADD_REMOVE])
+def test_without_noise_the_posterior_holds_the_parameters(relation):
+    """Of little noise: pilots and main sums are of the same records, and no record counts twice."""
+    plan = mechanism(mu=30.0, n=4000, part=QUARTER, relation=relation)
+    data = records(plan.model, THETA, 4000, 8)
+    whole = mechanism(mu=30.0, n=4000, relation=relation)
+    noise = SimulatedNoise(np.random.default_rng(9), relation)
+    released = plan.release(data, noise)
+    found, other = (posterior(p, p.release(data, noise), draws=600) for p in (plan, whole))
+    assert float(released["count"]) == pytest.approx(4000, rel=0.1)
+    assert np.sqrt((((found.mean - other.mean) / other.sd) ** 2).mean()) < 0.5
+    assert 0.85 < np.median(found.sd / other.sd) < 1.3
+    assert not any(caution.refuse for caution in plan.warnings(released))
+
+
+@pytest.mark.audit
+def test_intervals_hold_what_they_say_with_pilots_of_a_part():
+    plan, held = mechanism(n=6000, part=QUARTER), []
+    for k in range(60):
+        theta = plan.parameters.draws(1, 100 + k)[0]
+        data = records(plan.model, theta, 6000, 200 + k)
+        released = plan.release(data, SimulatedNoise(np.random.default_rng(300 + k)))
+        low, high = posterior(plan, released).quantiles([0.05, 0.95])
+        held.append(((low <= theta) & (theta <= high)).mean())
+    assert np.mean(held) > 0.9 - 3 * np.std(held) / np.sqrt(60) - 0.02
+    assert np.mean(held) < 0.99

@@ -1,0 +1,84 @@
+"""Coins of rows: functions of the unit and the key, whatever the engine and the order."""
+
+import numpy as np
+import pytest
+
+from pymc_private.errors import DomainError
+from pymc_private.summaries.tables.coins import KEY_BYTES, Coins, draw_key, place_coins
+
+KEY = bytes(range(1, KEY_BYTES + 1))
+
+
+def coins(*columns, share=0.25, **words):
+    return Coins(columns or ("id",), round(share * 2**16), key=words.pop("key", KEY), **words)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.arange(1000),
+        np.arange(1000) * 0.5,
+        np.array([f"person {k}" for k in range(1000)], dtype=object),
+        np.datetime64("2020-01-01", "us") + np.arange(1000),
+    ],
+    ids=["whole", "real", "text", "time"],
+)
+def test_a_coin_is_a_function_of_its_unit_and_the_key(values):
+    found = coins().numbers({"id": values})
+    order = np.random.default_rng(0).permutation(1000)
+    np.testing.assert_array_equal(coins().numbers({"id": values[order]}), found[order])
+    np.testing.assert_array_equal(coins().numbers({"id": values[3:4]}), found[3:4])
+    assert len(set(found)) == 1000
+    other = coins(key=draw_key()).numbers({"id": values})
+    assert (found != other).all()
+    for numbers in (found, other):
+        assert abs(coins().below(numbers).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 1000)
+
+
+def test_engines_may_give_another_type():
+    whole = np.arange(50)
+    found = coins().numbers({"id": whole})
+    for other in (whole.astype("int32"), whole.astype("uint8"), whole * 1.0, whole.astype(object)):
+        np.testing.assert_array_equal(coins().numbers({"id": other}), found)
+    texts = np.array(["a", "bc", "d"])
+    np.testing.assert_array_equal(
+        coins().numbers({"id": texts}), coins().numbers({"id": texts.astype(object)})
+    )
+    days = np.array(["2020-01-01", "2021-05-05"], dtype="datetime64[D]")
+    np.testing.assert_array_equal(
+        coins().numbers({"id": days}), coins().numbers({"id": days.astype("datetime64[ns]")})
+    )
+
+
+def test_every_column_counts():
+    x, y = np.zeros(40), np.arange(40.0)
+    assert len(set(coins("x", "y").numbers({"x": x, "y": y}))) == 40
+    assert len(set(coins("x", "y").numbers({"x": y, "y": x}))) == 40
+    assert len(set(coins("x").numbers({"x": x}))) == 1
+    np.testing.assert_array_equal(coins("x").numbers({"x": -x}), coins("x").numbers({"x": x}))
+
+
+@pytest.mark.parametrize(
+    "missing", [np.array([1.0, np.nan]), np.array(["a", None], dtype=object),
+                np.array(["2020-01-01", "NaT"], dtype="datetime64[us]")]
+)  # fmt: skip
+def test_rows_without_a_unit_are_refused(missing):
+    numbers = coins().numbers({"id": missing})
+    with pytest.raises(DomainError, match="rows without a unit"):
+        coins().check({"id": missing}, numbers, first=False)
+    coins().check({"id": missing[:1]}, numbers[:1], first=True)
+
+
+def test_covariates_that_rows_share_make_no_coins():
+    few = {"x": np.arange(100) // 2}
+    made = coins("x", of_units=False)
+    with pytest.raises(DomainError, match="pass id="):
+        made.check(few, made.numbers(few), first=True)
+    many = {"x": np.linspace(0, 1, 100)}
+    made.check(many, made.numbers(many), first=True)
+
+
+def test_places_make_coins_of_records_in_memory():
+    found = place_coins(5000, 2**14)
+    np.testing.assert_array_equal(place_coins(3000, 2**14), found[:3000])
+    assert abs(found.mean() - 0.25) < 0.03

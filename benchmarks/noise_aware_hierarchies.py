@@ -2,11 +2,12 @@
 
 Run ``python -m benchmarks.noise_aware_hierarchies [simulations] [epsilon] [setting] ...``, a
 setting being ``family:groups:records:labels``, for example ``poisson:10:1000:public``. Labels are
-private or public; ``unequal`` ones are private, and the groups' shares rise from one to the number
-of groups. In each simulation parameters come from the prior and records from the model. Both
-posteriors are found by importance sampling, which is poor beyond some twenty groups, or with
-``--nuts`` by `pm.sample` (two chains of 300 draws after 500 steps of tuning). ``--seed`` gives
-other data sets, ``--save FILE`` adds a JSON line for each simulation.
+private or public. Others are private too, and the groups' shares differ: ``unequal`` ones rise from
+one to the number of groups, ``steep`` ones double from group to group, and with ``one`` the first
+group has three quarters of the records. In each simulation parameters come from the prior and
+records from the model. Both posteriors are found by importance sampling, which is poor beyond some
+twenty groups, or with ``--nuts`` by `pm.sample` (two chains of 300 draws after 500 steps of
+tuning). ``--seed`` gives other data sets, ``--save FILE`` adds a JSON line for each simulation.
 
 Error: root mean square distance of posterior means, in non-private posterior standard deviations,
 and its median over simulations; width: median ratio of lengths of 90% intervals; coverage: of 90%
@@ -69,13 +70,21 @@ class Setting:
     def records(self, at: dict[str, Any], rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Records of one data set; public labels are the same in all of them."""
         own = np.random.default_rng(0) if self.labels == "public" else rng
-        share = (
-            np.arange(1.0, self.groups + 1) if self.labels == "unequal" else np.ones(self.groups)
-        )
-        group = own.choice(self.groups, self.n, p=share / share.sum())
+        group = own.choice(self.groups, self.n, p=self._shares())
         x = rng.uniform(-1, 1, self.n)
         eta = np.asarray(at["effect"])[group] + float(at["slope"]) * x
         return {"g": group, "x": x, "y": self._outcomes(eta, at, rng)}
+
+    def _shares(self) -> np.ndarray:
+        """Shares of the groups in the records."""
+        share = np.ones(self.groups)
+        if self.labels == "unequal":
+            share = np.arange(1.0, self.groups + 1)
+        elif self.labels == "steep":
+            share = 2.0 ** np.arange(self.groups)
+        elif self.labels == "one":
+            share[0] = 3.0 * (self.groups - 1)
+        return share / share.sum()
 
     def _outcomes(self, eta: np.ndarray, at: dict[str, Any], rng: Any) -> np.ndarray:
         mean = np.exp(np.minimum(eta, 20.0))
@@ -175,6 +184,7 @@ def measured(
             exact = by_importance(non_private(density, known, theta, rng))
         refused = any(caution.refuse for caution in mechanism.warnings(released))
         rows.append(compared(theta, found, exact) | {"refused": refused})
+        rows[-1]["hidden"] = mechanism.told(released)[1]
         print(f"{lines_of(rows, coordinate_names(parameters))} "
               f"({time.process_time() - began:.0f} s)", flush=True)  # fmt: skip
         if save:
@@ -210,8 +220,12 @@ def lines_of(rows: list[dict[str, Any]], names: tuple[str, ...]) -> str:
             f"{held.mean():.2f}±{spread:.2f}"
         )
     refused = sum(row["refused"] for row in rows)
+    hidden = sum(bool(row["hidden"]) for row in rows)
     least = min(row["effective"] for row in rows)
-    return f"{len(rows)} simulations: {', '.join(parts)}, refused {refused}, effective {least:.0f}"
+    return (
+        f"{len(rows)} simulations: {', '.join(parts)}, refused {refused}, "
+        f"with hidden groups {hidden}, effective {least:.0f}"
+    )
 
 
 def main() -> None:

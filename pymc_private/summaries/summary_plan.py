@@ -405,6 +405,12 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
     yield f"{LABEL}{_coverage_words(plan)}"
     for caution in plan.cautions:
         yield f"WARNING: {caution.text}"
+    least = getattr(plan.mechanism, "least_group", None)
+    if least is not None:
+        yield (
+            f"groups of fewer than about {math.ceil(least)} records may hide in the noise; what "
+            "the posterior says of such a group comes from the others through the hierarchy"
+        )
     others = [f"{m}: {nats:.3g} nats" for m, nats in plan.weighed if m != plan.method]
     learned = f"expected to learn {plan.nats:.3g}"
     whole = f" of {plan.whole:.3g}" if plan.whole == plan.whole else ""

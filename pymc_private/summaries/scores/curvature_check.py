@@ -3,9 +3,18 @@
 A summary whose curvature has an eigenvalue hidden by noise is refused, and that shows only after
 the charge. How often it will happen is known before: the expected curvature is public, and so is
 the distribution of the noise.
+
+In a hierarchy the noisy curvature counts the records of each group, in units of its bound K, and
+noise of standard deviation tau hides a group of fewer than some tau / K records. The likelihood
+knows that noise: it leaves such a group's coefficient to the hierarchy, that is, to the
+coefficients of the other groups and their spread, and tells all else as before. So the group tells
+nothing, not the summary; refused is a summary in which some other direction is hidden, or more than
+half of the groups.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,6 +28,12 @@ WARN_EIGENVALUE, REFUSE_EIGENVALUE = 4.0, 1.0
 MOST_SHRINKAGE, PUBLIC_ERROR = 0.6, 0.15
 """H~ is pulled towards its public shape by at most the larger of the first and of what a relative
 error of the second in H_pub would justify."""
+OWN_PART = 0.5
+"""Share of a direction that lies along one coefficient, from which it is that coefficient's."""
+MOST_HIDDEN = 0.5
+"""Largest share of the coefficients of groups that may be hidden."""
+SHOWN = 5
+"""Most hidden coefficients that are listed."""
 FEW_USABLE, RISKY = 0.2, 0.9
 """Expected shares of usable summaries below which none is made, and below which a plan warns."""
 NOISES, SEED = 40, 20260104
@@ -52,6 +67,36 @@ def least_eigenvalue(
     return float(np.linalg.eigvalsh(value)[0]) / (sd * (1.0 - weight))
 
 
+def told_directions(
+    noisy: np.ndarray, public: np.ndarray, sd: float, structure: Structure
+) -> tuple[float, tuple[int, ...]]:
+    """The least eigenvalue without hidden groups, in units of its noise, and their coordinates.
+
+    Parameters
+    ----------
+    noisy, public : array, shape (p, p)
+        The noisy curvature and its public shape.
+    sd : float
+        Noise of an entry.
+    structure : Structure
+        `structure.partly` are the coordinates that only part of the records read.
+    """
+    if structure.is_full:
+        return least_eigenvalue(noisy, public, sd, structure), ()
+    value, weight = shrunken(noisy, public, sd, structure)
+    value = value / (sd * (1.0 - weight))
+    kept, hidden = np.arange(len(value)), list[int]()
+    most = int(MOST_HIDDEN * structure.partly.sum())
+    while True:
+        values, vectors = np.linalg.eigh(value[np.ix_(kept, kept)])
+        parts = np.where(structure.partly[kept], vectors[:, 0] ** 2, 0.0)
+        k = int(parts.argmax())
+        if values[0] >= REFUSE_EIGENVALUE or parts[k] < OWN_PART or len(hidden) == most:
+            return float(values[0]), tuple(sorted(hidden))
+        hidden.append(int(kept[k]))
+        kept = np.delete(kept, k)
+
+
 def usable_share(expected: np.ndarray, sd: float, structure: Structure) -> float:
     """The probability that a noisy curvature of this expectation is not refused, about.
 
@@ -67,7 +112,7 @@ def usable_share(expected: np.ndarray, sd: float, structure: Structure) -> float
     rng = np.random.default_rng(SEED)
     noise = rng.standard_normal((NOISES, *expected.shape)) / np.sqrt(2.0)
     noise = (noise + np.swapaxes(noise, 1, 2)) / np.sqrt(2.0)
-    found = [least_eigenvalue(expected + sd * one, expected, sd, structure) for one in noise]
+    found = [told_directions(expected + sd * one, expected, sd, structure)[0] for one in noise]
     return float(np.mean(np.array(found) >= REFUSE_EIGENVALUE))
 
 
@@ -104,3 +149,18 @@ def weak_curvature(least: float) -> Caution:
         "hardly measured. More records, a larger epsilon or fewer parameters help",
         refuse=least < REFUSE_EIGENVALUE,
     )
+
+
+def hidden_caution(names: Sequence[str]) -> list[Caution]:
+    """What is said of groups that noise hides."""
+    if not names:
+        return []
+    shown = ", ".join(names[:SHOWN])
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return [
+        Caution(
+            f"groups with few records: noise hides how many tell of {shown}{more}; what the "
+            "posterior says of it comes from the other groups through the hierarchy, hardly from "
+            "its own records"
+        )
+    ]

@@ -42,6 +42,8 @@ from pymc_private.summaries.density.predictor_cut import separating_variables
 from pymc_private.summaries.parameters import ParameterVector, pulled_in
 from pymc_private.summaries.scores.gathered_terms import gathered
 
+COMPUTED = "coefficients_"
+"""How coefficients begin that are no free variable."""
 REST = 1e-9
 """Share of a prior variance that is left where coefficients determine a parameter."""
 
@@ -201,7 +203,7 @@ def read_coefficients(
         if len(names) == len(whole.names):
             return record, whole
         value = record.value
-    fresh = {f"coefficients_{k}": v for k, v in enumerate(computed)}
+    fresh = {f"{COMPUTED}{k}": v for k, v in enumerate(computed)}
     graphs = {n: parameters[n] for n in whole.names if n in names} | fresh
     inputs = {name: v.type(name=name) for name, v in fresh.items()}
     value = rebuild([value], {v: inputs[name] for name, v in fresh.items()})[0]
@@ -272,6 +274,16 @@ def all_parameters(parameters: Any) -> Any:
 def of_read(parameters: Any, theta: np.ndarray) -> np.ndarray:
     """The coordinates that records read, of whole vectors (S, p)."""
     return parameters.of(theta) if isinstance(parameters, ReadCoefficients) else theta
+
+
+def coefficient_names(parameters: Any) -> list[str]:
+    """A name for each coordinate that records read; of what the model does not name, a position."""
+    found: list[str] = []
+    for name, shape in parameters.value_shapes.items():
+        known = "coefficient" if name.startswith(COMPUTED) else name
+        cells = [", ".join(map(str, cell)) for cell in np.ndindex(*shape)]
+        found += [f"{known}[{cell}]" if cell else known for cell in cells]
+    return found
 
 
 def _shape(variable: Variable) -> tuple[int, ...]:

@@ -49,8 +49,9 @@ from pymc_private.summaries.scores.clipped_scores import (
 from pymc_private.summaries.scores.curvature_check import (
     WARN_EIGENVALUE,
     expected_caution,
-    least_eigenvalue,
+    hidden_caution,
     shrunken,
+    told_directions,
     usable_share,
     weak_curvature,
 )
@@ -63,7 +64,12 @@ from pymc_private.summaries.scores.pilot import (
 )
 from pymc_private.summaries.scores.pilot_distance import distance_from_pilots, pilot_cautions
 from pymc_private.summaries.scores.pilot_part import PilotPart, RecordKinds
-from pymc_private.summaries.scores.read_parameters import ReadCoefficients, all_parameters, of_read
+from pymc_private.summaries.scores.read_parameters import (
+    ReadCoefficients,
+    all_parameters,
+    coefficient_names,
+    of_read,
+)
 from pymc_private.summaries.scores.reference import CovariateReference
 from pymc_private.summaries.scores.score_bounds import BoundChoice, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import (
@@ -301,6 +307,17 @@ class ScoreMechanism:
         found += small_group_cautions(self.read.size, self.count, self.mu)
         return [*found, *prior_near_zero(self.parameters)]
 
+    @property
+    def least_group(self) -> float | None:
+        """About how many records noise hides in a group; None without groups, or without noise.
+
+        A record adds at most K to the curvature, so that the noise is so many records or more.
+        """
+        noise = self.design.curvature_sd(self.design.scale)
+        if noise is None or not self.design.structure.partly.any():
+            return None
+        return noise(1.0)
+
     # ---- the release -----------------------------------------------------------------------------
     def release(
         self,
@@ -448,15 +465,28 @@ class ScoreMechanism:
         large = reference_of(released, "large")
         weights = float(released["count"]) * large.weights
         releases = self._noisy_scores(released, large)
-        noisy, public, sd = self._noisy_curvature(released, releases, weights)
-        if sd > 0.0:
-            least = least_eigenvalue(noisy, public, sd, self.design.structure)
-            if least < WARN_EIGENVALUE:
-                found += [weak_curvature(least), *self._pilot_cautions(released)]
+        least, hidden = self.told(released)
+        found += hidden_caution(hidden)
+        if least < WARN_EIGENVALUE:
+            found += [weak_curvature(least), *self._pilot_cautions(released)]
         distance = final_distance(releases[-1], weights)
         if distance > WARN_DISTANCE:
             found.append(_far_score(distance))
         return found
+
+    def told(self, released: Mapping[str, np.ndarray]) -> tuple[float, list[str]]:
+        """The least eigenvalue of the noisy curvature in units of its noise, and hidden groups.
+
+        The eigenvalue is that of what the coefficients of hidden groups leave.
+        """
+        large = reference_of(released, "large")
+        weights = float(released["count"]) * large.weights
+        releases = self._noisy_scores(released, large)
+        noisy, public, sd = self._noisy_curvature(released, releases, weights)
+        if sd == 0.0:
+            return np.inf, []
+        least, hidden = told_directions(noisy, public, sd, self.design.structure)
+        return least, [coefficient_names(self.read)[k] for k in hidden]
 
     def _pilot_cautions(self, released: Mapping[str, np.ndarray]) -> list[Caution]:
         """A posterior far from its pilots; not for hierarchies, whose pilots read other numbers."""

@@ -45,7 +45,7 @@ from pymc_private.summaries.scores.pilot_part import PilotPart, RecordKinds
 from pymc_private.summaries.scores.reference import MOMENT_SHARES, CovariateReference
 from pymc_private.summaries.scores.score_bounds import NoiseSd, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import ROUNDS, ScoreBudget
-from pymc_private.summaries.scores.structure import Structure, pairs_read_together, structure_of
+from pymc_private.summaries.scores.structure import Structure, read_structure
 
 STRUCTURE_STEPS = (0.1, -0.7)
 """Where it is seen which parameters a record reads, in prior standard deviations from the mean."""
@@ -124,9 +124,7 @@ class ScoreDesign:
     def structure(self) -> Structure:
         """Which parameters records read together."""
         points = [self.prior.mean + step * self.prior.sd for step in STRUCTURE_STEPS]
-        return structure_of(
-            pairs_read_together([self.model.jacobian(at, self.large.rows) for at in points])
-        )
+        return read_structure([self.model.jacobian(at, self.large.rows) for at in points])
 
     @property
     def reference_error(self) -> float:

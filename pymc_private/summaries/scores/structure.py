@@ -34,10 +34,13 @@ class Structure:
         The parameters in the order in which they are eliminated.
     pairs : bool array, shape (p, p)
         Entries that W B W' of a record may have; elsewhere it is 0.
+    partly : bool array, shape (p,)
+        Parameters that only part of the records read: those of groups.
     """
 
     order: np.ndarray
     pairs: np.ndarray
+    partly: np.ndarray
 
     @property
     def entries(self) -> int:
@@ -66,8 +69,10 @@ class Structure:
         return np.where(self.pairs, matrix, 0.0)
 
 
-def structure_of(pairs: np.ndarray) -> Structure:
+def structure_of(pairs: np.ndarray, partly: np.ndarray | None = None) -> Structure:
     """The structure of parameters of which these pairs, shape (p, p), meet in some record.
+
+    `partly`: parameters that only part of the records read; default: none.
 
     A vector L^-1 e_k has entries at k and at what can be reached from k by going to neighbors that
     are eliminated later.
@@ -89,10 +94,12 @@ def structure_of(pairs: np.ndarray) -> Structure:
     for k, neighbors in zip(order[::-1], later[::-1], strict=True):
         reached[:, k] |= reached[:, neighbors].any(axis=1)
     meets = reached.astype(int) @ met.astype(int) @ reached.T.astype(int)
-    return Structure(np.array(order, dtype=int), meets > 0)
+    none = np.zeros(p, dtype=bool)
+    return Structure(np.array(order, dtype=int), meets > 0, none if partly is None else partly)
 
 
-def pairs_read_together(jacobians: list[np.ndarray]) -> np.ndarray:
-    """Pairs of parameters that a row reads together, from Jacobians of shape (N, m, p)."""
+def read_structure(jacobians: list[np.ndarray]) -> Structure:
+    """The structure of parameters that rows read, from Jacobians of shape (N, m, p)."""
     reads = np.concatenate([np.any(jacobian != 0.0, axis=1) for jacobian in jacobians])
-    return np.asarray(reads.T.astype(int) @ reads > 0)
+    together = np.asarray(reads.T.astype(int) @ reads > 0)
+    return structure_of(together, ~reads.all(axis=0))

@@ -7,7 +7,7 @@ import pytest
 
 from pymc_private.summaries.scores.curvature_noise import StructuredNoise
 from pymc_private.summaries.scores.score_likelihood import RoundNoise
-from pymc_private.summaries.scores.structure import pairs_read_together, structure_of
+from pymc_private.summaries.scores.structure import read_structure, structure_of
 from pymc_private.summaries.scores.symmetric import matrix_power
 
 GROUPS, SHARED = 6, 2
@@ -27,7 +27,7 @@ def arrow() -> tuple:
     """Give Jacobians of records, their information and its structure."""
     rows = records(np.random.default_rng(1), 200)
     information = np.einsum("nip,niq->pq", rows, rows) / 200 + 1e-3 * np.eye(SIZE)
-    return rows, information, structure_of(pairs_read_together([rows]))
+    return rows, information, read_structure([rows])
 
 
 def test_groups_are_eliminated_before_what_all_records_share(arrow):

@@ -34,6 +34,8 @@ def stand_in_models(
     for make in kinds or (uniform_records, corner_records, simulated_records):
         try:
             yield with_records(private, make(private))
+        except MemoryError:
+            raise
         except Exception:  # a domain of another kind, a model without a generator
             continue
 

@@ -62,7 +62,7 @@ def rehearse_draw(
                     clip(private)
                     _draw_and_build(plan, private, name)
                 return
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, MemoryError):
                 raise
             except BaseException as failure:  # also SystemExit and panics of Rust, as in the draw
                 failures.append(failure)

@@ -233,7 +233,12 @@ def publish(job: ReleaseJob[Published], options: ReleaseOptions) -> Published:
             ledger.check(price.cost, delta=price.at)
     interruptible(lambda: _rehearse(job), STOPPED_EARLY)
     with _explained_refusal(job, ledger):
-        entry = ledger.charge(price.cost, price.label, delta=price.at, name=options.name, key=key)
+        entry = interruptible(
+            lambda: ledger.charge(
+                price.cost, price.label, delta=price.at, name=options.name, key=key
+            ),
+            STOPPED_CHARGING,
+        )
     release = interruptible(lambda: _draw_and_build(job, ledger, entry))
     interruptible(lambda: _store_in_ledger(release, ledger, entry, options), stopped_late_text(job))
     return _save_to_file(release, options, f"the charge stands; {kept_text(job)}", charged=True)
@@ -287,6 +292,11 @@ def _rehearse(job: ReleaseJob[Any]) -> None:
     """Fail where the release would fail after the charge, with the cure that fits the guarantee."""
     try:
         job.rehearse()
+    except MemoryError:
+        raise PymcPrivateError(
+            "there is too little memory for a rehearsal of the release; nothing was charged",
+            do="close what else is open, or ask for less: fewer draws or parameters, larger cells",
+        ) from None
     except DomainError:
         if math.isfinite(job.guarantee.epsilon(job.delta)):
             raise
@@ -328,7 +338,14 @@ def _draw_and_build(job: ReleaseJob[Published], ledger: Ledger, entry: Entry) ->
         "budget": {"epsilon": str(ledger.budget.epsilon), "delta": str(ledger.budget.delta)},
         "ledger_head": entry.head,
     }
-    return job.build(hide_errors(lambda: job.draw(None)), ledger_facts)
+    drawn = hide_errors(lambda: job.draw(None))
+    try:
+        return job.build(drawn, ledger_facts)
+    except MemoryError:
+        raise PymcPrivateError(
+            "there was too little memory for the release that was drawn; the charge stands",
+            do="close what else is open; again=True draws and charges anew",
+        ) from None
 
 
 def _store_in_ledger(
@@ -337,7 +354,7 @@ def _store_in_ledger(
     """Store a release in the ledger; if that fails, the error hands it over."""
     try:
         ledger.store(entry, release.to_bytes() if options.stored else None)
-    except (OSError, PymcPrivateError) as error:
+    except (OSError, MemoryError, PymcPrivateError) as error:
         problem = "the release was drawn and charged, but the ledger could not keep it"
         raise unsaved_release_error(release, error, problem, RELEASE_NOT_KEPT) from error
 
@@ -346,7 +363,7 @@ def _save_to_file(
     release: Published, options: ReleaseOptions, do: str, *, charged: bool = False
 ) -> Published:
     """Write the file of `save=`, if any; if that fails, the error hands the release over."""
-    caught = (OSError, PymcPrivateError) if charged else OSError
+    caught = (OSError, MemoryError, PymcPrivateError) if charged else (OSError, MemoryError)
     try:
         if options.save is not None:
             release.save(options.save, overwrite=options.again)
@@ -389,6 +406,11 @@ def progress_bar(
 
 
 STOPPED_EARLY = "Stopped before the charge: nothing was charged, and nothing was drawn."
+
+STOPPED_CHARGING = (
+    "Stopped while the charge was being written: nothing was drawn. Whether it is charged, the "
+    "last of ledger.entries tells."
+)
 
 STOPPED = (
     "The draw was stopped. It is charged, nothing is released, and the ledger keeps the charge. "

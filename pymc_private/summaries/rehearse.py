@@ -61,7 +61,7 @@ def rehearse_summary(
                 _try_likelihood(plan, summary)
                 try_model(plan, summary)
             return Rehearsal(shapes_of(released))
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, MemoryError):
             raise
         except BaseException as failure:  # also SystemExit and panics of Rust, as in the release
             failures.append(failure)

@@ -34,18 +34,21 @@ from pymc_private.privacy.validation import check_count, check_positive, exact_s
 from pymc_private.samplers.inverse_cdf import fraction_ball
 from pymc_private.samplers.randomness import Randomness
 from pymc_private.samplers.verified.arithmetic import LazyNoise
-from pymc_private.summaries.lattice import TermLattice, limit_elements
+from pymc_private.summaries.lattice import TermLattice, limit_elements, packed_size
+from pymc_private.summaries.weighted_sums import (
+    WEIGHT_BITS,
+    WEIGHT_ONE,
+    BoundedSum,
+    WeightedChunk,
+    WeightedSums,
+    exact_sum,
+)
 
 CHUNK = 1024
 """Rows in a chunk of records: few enough for arrays of rows and nodes to stay in a cache."""
 NOISE_BITS = 128
 """Bits of a normal number that are computed first; further ones where rounding is undecided."""
-ROWS_SUMMED = 2**20
-"""Rows whose terms, each below 2**42, are added as 64-bit integers."""
 
-WEIGHT_BITS = 8
-WEIGHT_ONE = 2**WEIGHT_BITS
-"""Weights of records in a weighted sum are multiples of 1/256 (T37)."""
 LEAST_MU, MOST_MU = 1e-100, 1e100
 """Budgets whose noise can be written as a double."""
 
@@ -163,6 +166,19 @@ class NoiseScale:
         squared = lattice.squared_sensitivity(k, positive, self.substitute, self.parts)
         return squared * self.records_per_unit**2 / Fraction(mu) ** 2
 
+    def term_variance(self, one: BoundedSum, k: int) -> Fraction:
+        """The same of a sum of `weighted_sums.WeightedSums`; of matrices, of a diagonal element."""
+        lattice = one.lattice
+        if isinstance(lattice, TermLattice):
+            return self.variance(lattice, k, False, one.mu)
+        _check_mu(one.mu)
+        squared = lattice.squared_sensitivity(self.substitute)
+        return Fraction(squared * self.records_per_unit**2) / Fraction(one.mu) ** 2
+
+    def term_sd(self, one: BoundedSum, k: int) -> float:
+        """The standard deviation of that noise, as a double."""
+        return math.ldexp(math.sqrt(self.term_variance(one, k)), one.lattice.exponent)
+
     def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
         """The standard deviation of the noise of each element, as a double."""
         lattice = TermLattice(bound)
@@ -177,19 +193,6 @@ class NoiseScale:
     def counts_sd(self, mu: float) -> float:
         """The standard deviation of the noise of each of some disjoint cells."""
         return math.sqrt(self.counts_variance(mu))
-
-
-@dataclass(frozen=True)
-class BoundedSum:
-    """A sum of bounded terms: bound, sign and budget, as `SummaryNoise.total` has them."""
-
-    bound: float
-    positive: bool
-    mu: float
-
-
-WeightedChunk = tuple[np.ndarray, Sequence[np.ndarray]]
-"""Whether each row has the lower weight, shape (c,), and the terms of each sum, (c, k)."""
 
 
 class LatticeNoise:
@@ -219,7 +222,7 @@ class LatticeNoise:
         """
         lattice, total = TermLattice(bound), None
         for chunk in _checked(chunks):
-            part = _exact_sum(lattice.terms(chunk, positive))
+            part = exact_sum(lattice.terms(chunk, positive))
             total = part if total is None else [a + b for a, b in zip(total, part, strict=True)]
         total = _some(total)
         variance = self.scale.variance(lattice, len(total), positive, mu)
@@ -229,36 +232,40 @@ class LatticeNoise:
     def totals(
         self, chunks: Iterable[WeightedChunk], sums: Sequence[BoundedSum], weight: int
     ) -> list[np.ndarray]:
-        """Several weighted sums in one pass, as `SummaryNoise` says.
+        """Several weighted sums in one pass, as `SummaryNoise` says."""
+        return self.noisy(WeightedSums(sums, weight).added(chunks))
 
-        Terms are integers t, a record adds 256 t or `weight` t, and noise is 256 times as much: an
-        exact sum in units of gamma / 256.
+    def noisy(self, found: WeightedSums) -> list[np.ndarray]:
+        """Exact weighted sums with their noise: vectors, and symmetric matrices.
+
+        The noise is 256 times that of a sum in units of gamma; off the diagonal of a matrix its
+        variance is half of that, since such an entry counts twice in the Frobenius norm.
         """
-        lattices = [TermLattice(one.bound) for one in sums]
-        found: list[list[int] | None] = [None] * len(sums)
-        for light, parts in chunks:
-            for k, part in enumerate(parts):
-                units = lattices[k].terms(_as_terms(part), sums[k].positive)
-                every, some = _exact_sum(units), _exact_sum(units[light])
-                pairs = zip(every, some, strict=True)
-                added = [WEIGHT_ONE * a - (WEIGHT_ONE - weight) * b for a, b in pairs]
-                before = found[k] or [0] * len(added)
-                found[k] = [a + b for a, b in zip(before, added, strict=True)]
-        done = zip(map(_some, found), lattices, sums, strict=True)
-        return [self._weighted(*each) for each in done]
+        if not found.totals:
+            _some(None)
+        pairs = zip(found.totals, found.sums, strict=True)
+        return [self._noisy(total, one) for total, one in pairs]
 
-    def _weighted(self, total: list[int], lattice: TermLattice, one: BoundedSum) -> np.ndarray:
-        """A sum in units of gamma / 256 with its noise."""
-        variance = self.scale.variance(lattice, len(total), one.positive, one.mu) * WEIGHT_ONE**2
-        noise = rounded_normals(variance, len(total), self._randomness)
-        units = [a + b for a, b in zip(total, noise, strict=True)]
-        return np.array([math.ldexp(lattice.value(u), -WEIGHT_BITS) for u in units])
+    def _noisy(self, total: list[int], one: BoundedSum) -> np.ndarray:
+        variance = self.scale.term_variance(one, len(total)) * WEIGHT_ONE**2
+        exponent = one.lattice.exponent - WEIGHT_BITS
+        if not one.positive:
+            noise = rounded_normals(variance, len(total), self._randomness)
+            return _values(total, noise, exponent)
+        places = zip(*np.triu_indices(packed_size(len(total))), strict=True)
+        variances = [variance if i == j else variance / 2 for i, j in places]
+        noise = [_rounded_normal(v, self._randomness) for v in variances]
+        return _symmetric(_values(total, noise, exponent))
 
     def of_parts(self) -> LatticeNoise:
         """The same for sums that read parts of the records (T37)."""
         made = copy(self)
         made.scale = replace(self.scale, parts=True)
         return made
+
+    def term_sd(self, one: BoundedSum, k: int) -> float:
+        """The standard deviation of the noise that `totals` adds; of matrices, on the diagonal."""
+        return self.scale.term_sd(one, k)
 
     def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
         """The standard deviation of the noise that `total` adds to each element."""
@@ -316,22 +323,28 @@ class SimulatedNoise:
         for light, parts in chunks:
             weights = np.where(light, weight / WEIGHT_ONE, 1.0)
             for k, part in enumerate(parts):
-                terms = _within(_as_terms(part), sums[k].bound)
-                added, before = (terms * weights[:, None]).sum(axis=0), found[k]
+                added, before = _weighted_total(np.asarray(part), sums[k], weights), found[k]
                 found[k] = added if before is None else before + added
-        done = [np.asarray(_some(total)) for total in found]
-        pairs = zip(done, sums, strict=True)
-        sds = [self.sd(one.bound, one.positive, one.mu, len(total)) for total, one in pairs]
-        return [
-            total + sd * self.rng.standard_normal(len(total))
-            for total, sd in zip(done, sds, strict=True)
-        ]
+        pairs = zip(found, sums, strict=True)
+        return [self._noisy(np.asarray(_some(total)), one) for total, one in pairs]
+
+    def _noisy(self, total: np.ndarray, one: BoundedSum) -> np.ndarray:
+        sd = self.scale.term_sd(one, total.size)
+        noise = self.rng.standard_normal(total.shape)
+        if one.positive:
+            noise = np.triu(noise, 1) / np.sqrt(2.0) + np.diag(np.diag(noise)) / 2.0
+            noise = noise + noise.T
+        return total + sd * noise
 
     def of_parts(self) -> SimulatedNoise:
         """As `LatticeNoise.of_parts`."""
         made = copy(self)
         made.scale = replace(self.scale, parts=True)
         return made
+
+    def term_sd(self, one: BoundedSum, k: int) -> float:
+        """The standard deviation of the noise that `totals` adds; of matrices, on the diagonal."""
+        return self.scale.term_sd(one, k)
 
     def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
         """As `LatticeNoise.sd`."""
@@ -376,19 +389,35 @@ def _within(chunk: np.ndarray, bound: float) -> np.ndarray:
     return np.asarray(bound * (scaled / np.maximum(norm, 1.0)[:, None]))
 
 
+def _weighted_total(part: np.ndarray, one: BoundedSum, weights: np.ndarray) -> np.ndarray:
+    """The weighted sum of terms, or of the matrices that factors of shape (c, m, p) stand for."""
+    if not one.positive:
+        return np.asarray((_within(_as_terms(part), one.bound) * weights[:, None]).sum(axis=0))
+    values = np.where(np.isfinite(part).all(axis=(1, 2))[:, None, None], part, 0.0)
+    norm = np.sqrt(((values @ np.swapaxes(values, 1, 2)) ** 2).sum(axis=(1, 2)))
+    factor = weights * np.minimum(1.0, one.bound / np.maximum(norm, 1e-300))
+    flat = values.reshape(-1, part.shape[2])
+    return np.asarray((flat * np.repeat(factor, part.shape[1])[:, None]).T @ flat)
+
+
+def _values(total: Sequence[int], noise: Sequence[int], exponent: int) -> np.ndarray:
+    """Integers with their noise, in units of 2**exponent."""
+    pairs = zip(total, noise, strict=True)
+    return np.array([math.ldexp(float(a + b), exponent) for a, b in pairs])
+
+
+def _symmetric(upper: np.ndarray) -> np.ndarray:
+    """A symmetric matrix of its entries on and above the diagonal, row by row."""
+    rows, columns = np.triu_indices(packed_size(len(upper)))
+    found = np.empty((rows[-1] + 1, rows[-1] + 1))
+    found[rows, columns] = found[columns, rows] = upper
+    return found
+
+
 def _check_mu(mu: float) -> None:
     check_positive(mu=mu)
     if not LEAST_MU <= mu <= MOST_MU:
         raise DomainError("mu is no budget", got=mu, allowed=f"{LEAST_MU} to {MOST_MU}")
-
-
-def _exact_sum(units: np.ndarray) -> list[int]:
-    """Sums of the columns of integers below 2^42, as Python integers."""
-    total = [0] * units.shape[1]
-    for start in range(0, len(units), ROWS_SUMMED):
-        part = units[start : start + ROWS_SUMMED].sum(axis=0).tolist()
-        total = [a + b for a, b in zip(total, part, strict=True)]
-    return total
 
 
 def _checked(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:

@@ -76,8 +76,12 @@ class SummaryNoise(Protocol):
         """Noisy weighted sums of several terms of each row, in one pass (T37).
 
         Chunks hold a bool for each row, and the terms of each sum. Rows for which it is true count
-        `weight` / 256, the others 1. `sums` are of `noise.BoundedSum`.
+        `weight` / 256, the others 1. `sums` are of `weighted_sums.BoundedSum`; those of matrices
+        give factors of them, and symmetric matrices are returned.
         """
+
+    def term_sd(self, one: Any, k: int) -> float:
+        """The standard deviation of the noise that `totals` adds; of matrices, on the diagonal."""
 
     def of_parts(self) -> SummaryNoise:
         """The same for sums that read parts of the records (T37)."""

@@ -241,6 +241,15 @@ class ClippedRows:
         """w Q B Q' of each row, packed, shape (N, p (p + 1) / 2)."""
         return pack_symmetric(self.frame.lift(self.curvature * self.weight[:, None, None]))
 
+    def curvature_factors(self) -> np.ndarray:
+        """Vectors f_j with w Q B Q' = sum_j f_j f_j' of each row, shape (N, m, p)."""
+        lower = row_cholesky(self.curvature * self.weight[:, None, None])
+        found = np.zeros_like(self.frame.basis)
+        for j in range(found.shape[1]):
+            for i in range(j, found.shape[1]):
+                found[:, j] += lower[:, i, j, None] * self.frame.basis[:, i]
+        return found
+
     def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Sums over the rows of weights w B and of weights w^2 E[psi psi'], each (p, p)."""
         shares = weights * self.weight
@@ -324,6 +333,19 @@ def clip_rows(
         np.where(inner, second, 0.0),
         np.where(valid, weight, 0.0),
     )
+
+
+def row_cholesky(matrices: np.ndarray) -> np.ndarray:
+    """Lower factors of small matrices (N, m, m), each row by itself; 0 where a pivot is none."""
+    lower = np.zeros_like(matrices)
+    left = np.array(matrices)
+    with np.errstate(all="ignore"):
+        for j in range(matrices.shape[1]):
+            pivot = left[:, j, j]
+            scale = np.where(pivot > 0.0, 1.0 / np.sqrt(pivot), 0.0)
+            lower[:, j:, j] = left[:, j:, j] * scale[:, None]
+            left[:, j:, j:] -= lower[:, j:, j, None] * lower[:, None, j:, j]
+    return lower
 
 
 def clipping(norm: np.ndarray, bound: float) -> np.ndarray:

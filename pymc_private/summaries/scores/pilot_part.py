@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from pymc_private.summaries.noise import WEIGHT_ONE
+from pymc_private.summaries.weighted_sums import WEIGHT_ONE
 
 WEIGHT = 229
 """s in units of 1/256: s^2 is 0.8002, and pilots have a fifth of mu^2."""

@@ -17,9 +17,7 @@ import numpy as np
 from pymc_private.errors import Unsupported
 from pymc_private.summaries.lattice import unpack_symmetric
 from pymc_private.summaries.noise import (
-    BoundedSum,
     NoiseScale,
-    WeightedChunk,
     chunks_of,
     split_mu,
 )
@@ -46,6 +44,7 @@ from pymc_private.summaries.scores.reference import MOMENT_SHARES, CovariateRefe
 from pymc_private.summaries.scores.score_bounds import NoiseSd, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import ROUNDS, ScoreBudget
 from pymc_private.summaries.scores.structure import Structure, read_structure
+from pymc_private.summaries.weighted_sums import BoundedSum, WeightedChunk
 
 STRUCTURE_STEPS = (0.1, -0.7)
 """Where it is seen which parameters a record reads, in prior standard deviations from the mean."""
@@ -251,6 +250,31 @@ def weighed(score: NoisyScore, kinds: RecordKinds, k: int) -> NoisyScore:
     )
 
 
+def parted(chunk: Rows, outcome: str) -> tuple[Rows, np.ndarray]:
+    """Covariates and outcomes of a chunk."""
+    y = np.asarray(chunk[outcome], dtype=float)
+    return {name: v for name, v in chunk.items() if name != outcome}, y
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedTerms:
+    """What each record adds to a main score and its curvature: of a chunk with coins."""
+
+    score: ClippedScore
+    outcome: str
+    curvature: bool
+
+    def __call__(self, chunk: tuple[Rows, np.ndarray, int]) -> WeightedChunk:
+        """Coins and terms of the true rows."""
+        given, light, count = chunk
+        rows, y = parted(given, self.outcome)
+        clipped = self.score.at(rows)
+        terms = [clipped.vectors(y[:, None])[:count, 0]]
+        if self.curvature:
+            terms.append(clipped.curvature_factors()[:count])
+        return light[:count], terms
+
+
 class _Run:
     """One run through the stages."""
 
@@ -304,12 +328,7 @@ class _Run:
     def _chunks(self) -> Iterator[tuple[Rows, np.ndarray, int]]:
         """Rows, outcomes and number of true rows of each chunk that pilots read."""
         for chunk, count in self.pilots.chunks(self.size):
-            yield *self._parted(chunk), count
-
-    def _parted(self, chunk: Rows) -> tuple[Rows, np.ndarray]:
-        """Covariates and outcomes."""
-        y = np.asarray(chunk[self.design.outcome], dtype=float)
-        return {name: v for name, v in chunk.items() if name != self.design.outcome}, y
+            yield *parted(chunk, self.design.outcome), count
 
     def _done(self) -> None:
         self.finished += 1
@@ -437,24 +456,14 @@ class _Run:
         sums = [BoundedSum(score.bound, False, budget.score)]
         if budget.curvature is not None:
             sums.append(BoundedSum(score.weight_bound, True, budget.curvature))
-
-        def chunks() -> Iterator[WeightedChunk]:
-            for chunk, light, count in self.table.with_coins(self.size, part.threshold):
-                rows, y = self._parted(chunk)
-                clipped = score.at(rows)
-                terms = [clipped.vectors(y[:, None])[:count, 0]]
-                if len(sums) > 1:
-                    terms.append(clipped.packed_curvatures()[:count])
-                yield light[:count], terms
-
-        value, *packed = self.noise.totals(chunks(), sums, part.weight)
+        work = WeightedTerms(score, self.design.outcome, len(sums) > 1)
+        chunks = self.table.with_coins(self.size, part.threshold)
+        value, *matrices = self.noise.totals(map(work, chunks), sums, part.weight)
         self._done()
         final = self._noted(score, value, budget.score, frame)
-        if not packed:
+        if not matrices:
             return final.clipped.moments(self.weights * final.mean_weight)[0], 0.0
-        return unpack_symmetric(packed[0]), self.noise.sd(
-            score.weight_bound, True, sums[1].mu, len(packed[0])
-        )
+        return matrices[0], self.noise.term_sd(sums[1], len(matrices[0]))
 
     def curvature(self, final: NoisyScore) -> tuple[np.ndarray, float]:
         """H~ and its noise; without private covariates H itself, which is public."""

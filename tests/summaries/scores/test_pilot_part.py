@@ -7,34 +7,36 @@ import numpy as np
 import pytest
 
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
-from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.lattice import TermLattice, pack_symmetric
-from pymc_private.summaries.noise import (
-    WEIGHT_ONE,
-    BoundedSum,
-    LatticeNoise,
-    NoiseScale,
-    SimulatedNoise,
-    rounded_normals,
-)
+from pymc_private.summaries.noise import NoiseScale, SimulatedNoise
 from pymc_private.summaries.record_table import COIN, ArrayRecords
 from pymc_private.summaries.scores.pilot_part import PilotPart, pilot_part
 from pymc_private.summaries.scores.score_budget import score_budget
+from pymc_private.summaries.weighted_sums import WEIGHT_ONE, BoundedSum
 from tests.summaries.scores.test_scores import THETA, mechanism, posterior, records
 
 MU = 0.7
 QUARTER = PilotPart(2**14)
 
 
-def packed(*diagonal):
-    return pack_symmetric(np.diag(np.array(diagonal, dtype=float)))
-
-
 KINDS = {
-    "vectors": (False, [np.array([1.0, 0.0, 0.0]), np.array([-1.0, 0.0, 0.0])]),
-    "matrices": (True, [packed(1.0, 0.0), packed(0.0, 1.0)]),
-    "numbers": (True, [np.array([1.0]), np.array([0.0])]),
+    "vectors": [np.array([1.0, 0.0, 0.0]), np.array([-1.0, 0.0, 0.0])],
+    "packed matrices": [pack_symmetric(np.diag(v)) for v in np.eye(2)],
+    "numbers": [np.array([1.0]), np.array([0.0])],
+    "products": [np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])],
 }
+
+
+def terms_and_variance(kind, scale, mu):
+    """Integer terms of two records that are as far apart as can be, and the noise's variance."""
+    records, vectors = KINDS[kind], kind == "vectors"
+    if kind == "products":
+        one = BoundedSum(1.0, True, mu)
+        found = [one.lattice.vectors(v[None])[0, 0] for v in records]
+        return [np.outer(v, v).astype(int).ravel() for v in found], scale.term_variance(one, 3)
+    lattice, positive = TermLattice(1.0), not vectors
+    terms = [lattice.terms(t[None], positive)[0] for t in records]
+    return terms, scale.variance(lattice, len(records[0]), positive, mu)
 
 
 def unit_sums(term, rows, weights):
@@ -43,21 +45,21 @@ def unit_sums(term, rows, weights):
     return inside * term, (inside * weights[1] + outside * weights[0]) * term
 
 
-def cost(relation, unit, part, mu, stages=("moments", "score")):
+def cost(relation, unit, part, mu):
     """The largest sum of squared shifts over variances, over all that a unit may change into."""
     weights = (WEIGHT_ONE, part.weight)
     budget = score_budget(mu, relation == ADD_REMOVE, True, True, part)
     pilots = [budget.moments, *budget.pilots, *([budget.count] if budget.count else [])]
     mains = [budget.score, budget.curvature]
-    scale, lattice = NoiseScale(relation, unit, parts=True), TermLattice(1.0)
+    scale = NoiseScale(relation, unit, parts=True)
     places = [(j, k - j) for k in ([unit] if relation == SUBSTITUTE else range(unit + 1))
               for j in range(k + 1)]  # fmt: skip
     worst = Fraction(0)
-    for positive, (first, second) in KINDS.values():
-        terms = [lattice.terms(t[None], positive)[0] for t in (first, second)]
-        variance = [scale.variance(lattice, len(first), positive, m) for m in (*pilots, *mains)]
-        of_pilots = sum(1 / v for v in variance[: len(pilots)])
-        of_mains = sum(1 / v for v in variance[len(pilots) :]) / WEIGHT_ONE**2
+    for kind in KINDS:
+        found = [terms_and_variance(kind, scale, m) for m in (*pilots, *mains)]
+        of_pilots = sum(1 / variance for _, variance in found[: len(pilots)])
+        of_mains = sum(1 / variance for _, variance in found[len(pilots) :]) / WEIGHT_ONE**2
+        terms = found[0][0]
         for before, after in product(places, places if relation == SUBSTITUTE else [(0, 0)]):
             one, other = unit_sums(terms[0], before, weights), unit_sums(terms[1], after, weights)
             shifts = [sum(int(d) ** 2 for d in a - b) for a, b in zip(one, other, strict=True)]
@@ -80,31 +82,6 @@ def test_numbers_that_change_parts_need_the_noise_of_matrices():
     lattice = TermLattice(1.0)
     assert lattice.squared_sensitivity(1, True, True) == lattice.most**2
     assert lattice.squared_sensitivity(1, True, True, parts=True) >= 2 * lattice.most**2
-
-
-def test_a_weighted_sum_is_exact():
-    rng = np.random.default_rng(0)
-    light = rng.random(50) < 0.4
-    vectors, matrices = rng.uniform(-0.5, 0.5, (50, 3)), np.abs(rng.uniform(0, 0.4, (50, 1)))
-    sums = [BoundedSum(1.0, False, 0.5), BoundedSum(0.3, True, 0.8)]
-    chunks = [
-        (light[:20], [vectors[:20], matrices[:20]]),
-        (light[20:], [vectors[20:], matrices[20:]]),
-    ]
-    noise = LatticeNoise(SeededRandomness.from_seed(3)).of_parts()
-    found, randomness = noise.totals(chunks, sums, 229), SeededRandomness.from_seed(3)
-    for value, terms, one in zip(found, (vectors, matrices), sums, strict=True):
-        lattice = TermLattice(one.bound)
-        units = lattice.terms(terms, one.positive).astype(object)
-        exact = (units * np.where(light, 229, 256).astype(object)[:, None]).sum(axis=0)
-        variance = noise.scale.variance(lattice, len(exact), one.positive, one.mu) * 256**2
-        noisy = exact + np.array(rounded_normals(variance, len(exact), randomness), dtype=object)
-        np.testing.assert_array_equal(
-            value, [np.ldexp(float(v), lattice.exponent - 8) for v in noisy]
-        )
-    simulated = SimulatedNoise(np.random.default_rng(1)).of_parts().totals(chunks, sums, 229)
-    spread = noise.sd(1.0, False, 0.5, 3)
-    assert np.abs(simulated[0] - found[0]).max() < 8 * spread
 
 
 def release(plan, data, coins, seed=1):

@@ -1,0 +1,207 @@
+"""Exact weighted sums of bounded terms, which any number of machines may add up (T37).
+
+A record adds w t, t an integer vector (`lattice.py`) and w = 256, or less for records of a pilot
+part. Of positive semidefinite matrices t = sum_j v_j v_j' with integer vectors v_j (`GramLattice`):
+such terms are semidefinite without a check, and sums of them are products of matrices of integers,
+exact in doubles. Sums of integers do not depend on order, chunks or machines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from pymc_private.errors import DomainError
+from pymc_private.summaries.lattice import TermLattice, limit_elements
+
+WEIGHT_BITS = 8
+WEIGHT_ONE = 2**WEIGHT_BITS
+"""Weights of records in a weighted sum are multiples of 1/256."""
+GRAM_BITS = 18
+"""The root of a bound is between 2**17 and 2**18 widths of the lattice of vectors."""
+ROOM = 2.0**-12
+"""What the bound of a Gram term exceeds K by, so that rounding to the nearest integers fits."""
+MOST_FACTORS, MOST_LENGTH = 64, 2**12
+"""Vectors of one term, and their length: products stay below 2**53."""
+MOST_ROWS = 2**16
+"""Vectors whose products, each below 2**36, are added in doubles."""
+ROWS_SUMMED = 2**20
+"""Rows whose terms, each below 2**42, are added as 64-bit integers."""
+
+WeightedChunk = tuple[np.ndarray, Sequence[np.ndarray]]
+"""Whether each row has the lower weight, shape (c,), and the terms of each sum."""
+
+
+@dataclass(frozen=True)
+class BoundedSum:
+    """A sum of bounded terms.
+
+    Attributes
+    ----------
+    bound : float
+        Largest Euclidean (Frobenius) norm of a term.
+    positive : bool
+        Whether terms are positive semidefinite matrices sum_j v_j v_j', given by their factors,
+        shape (c, m, p); else they are vectors, shape (c, k).
+    mu : float
+    """
+
+    bound: float
+    positive: bool
+    mu: float
+
+    @property
+    def lattice(self) -> TermLattice | GramLattice:
+        """The lattice of its terms."""
+        return GramLattice(self.bound) if self.positive else TermLattice(self.bound)
+
+
+@dataclass(frozen=True)
+class GramLattice:
+    """The lattice of vectors v_j of terms sum_j v_j v_j', fixed by a bound K of their norm."""
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        TermLattice(self.bound)  # refuses what is no bound
+
+    @property
+    def vector_exponent(self) -> int:
+        """Vectors are multiples of 2 to this power."""
+        return math.frexp(math.sqrt(self.bound))[1] - GRAM_BITS
+
+    @property
+    def exponent(self) -> int:
+        """Terms are multiples of gamma, 2 to this power."""
+        return 2 * self.vector_exponent
+
+    @property
+    def most(self) -> int:
+        """M, the largest norm of a term in units of gamma."""
+        return math.floor(Fraction(self.bound) * Fraction(1 + ROOM) / Fraction(2) ** self.exponent)
+
+    def vectors(self, factors: np.ndarray) -> np.ndarray:
+        """Integer vectors, as doubles (c, m, p), with |sum_j v_j v_j'|_F <= M, without error.
+
+        A row with what is no finite number counts as 0, and so does one that is too long even when
+        it was shrunk. Every step treats a row by itself.
+        """
+        count, m, p = factors.shape
+        if m > MOST_FACTORS or p > MOST_LENGTH:
+            raise DomainError(
+                "terms of this size are not summed exactly",
+                got=f"{m} vectors of length {p}",
+                allowed=f"{MOST_FACTORS} of length {MOST_LENGTH}",
+            )
+        flat = np.ascontiguousarray(factors, dtype=float).reshape(count, m * p)
+        finite = np.isfinite(flat).all(axis=1)
+        flat = limit_elements(np.where(finite[:, None], flat, 0.0), 2.0 * math.sqrt(self.bound))
+        found = np.rint(np.ldexp(flat, -self.vector_exponent))
+        long, norm = self._exceeds(found.reshape(factors.shape))
+        if long.any():
+            factor = np.sqrt(self.most / norm[long]) * (1.0 - 2.0**-GRAM_BITS)
+            found[long] = np.trunc(found[long] * factor[:, None])
+            still, _ = self._exceeds(found.reshape(factors.shape))
+            found[still] = 0.0
+        return found.reshape(factors.shape)
+
+    def _exceeds(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether |sum_j v_j v_j'|_F may exceed M, and that norm.
+
+        Its square is the sum of (v_j . v_k)^2. The products are exact, since they are below 2^53;
+        so is the norm for m = 1. Else squares and their sum are off by less than 2^-40.
+        """
+        m = vectors.shape[1]
+        if m == 1:
+            norm = (vectors[:, 0] ** 2).sum(axis=1)
+            return norm > self.most, norm
+        squares = np.zeros(len(vectors))
+        for j in range(m):
+            for k in range(j + 1):
+                product = (vectors[:, j] * vectors[:, k]).sum(axis=1)
+                squares += (1.0 if j == k else 2.0) * product**2
+        norm = np.sqrt(squares)
+        return norm * (1.0 + 2.0**-40) > self.most, norm
+
+    def total(self, vectors: np.ndarray) -> list[int]:
+        """The sum of the terms, row by row on and above the diagonal, exactly."""
+        p = vectors.shape[2]
+        rows, columns = np.triu_indices(p)
+        total = [0] * len(rows)
+        flat = vectors.reshape(-1, p)
+        for start in range(0, len(flat), MOST_ROWS):
+            part = flat[start : start + MOST_ROWS]
+            found = (part.T @ part)[rows, columns].astype(np.int64).tolist()
+            total = [a + b for a, b in zip(total, found, strict=True)]
+        return total
+
+    def squared_sensitivity(self, substitute: bool) -> int:
+        """Upper bound of |t - t'|_F^2, or of |t|_F^2 under add/remove, in units of gamma^2."""
+        return (2 if substitute else 1) * self.most**2
+
+
+@dataclass
+class WeightedSums:
+    """Exact sums so far, in units of gamma / 256.
+
+    Attributes
+    ----------
+    sums : sequence of BoundedSum
+    weight : int
+        Of records with the lower weight; that of the others is 256.
+    totals : list of list of int
+        One for each sum; of matrices the entries on and above the diagonal.
+    """
+
+    sums: Sequence[BoundedSum]
+    weight: int
+    totals: list[list[int]] = field(default_factory=list)
+
+    def added(self, chunks: Iterable[WeightedChunk]) -> WeightedSums:
+        """These with the terms of some chunks."""
+        for light, parts in chunks:
+            found = [
+                self._of_chunk(one.lattice, np.asarray(part), light)
+                for one, part in zip(self.sums, parts, strict=True)
+            ]
+            self._add(found)
+        return self
+
+    def merged(self, other: WeightedSums) -> WeightedSums:
+        """These and those of other records."""
+        if (tuple(other.sums), other.weight) != (tuple(self.sums), self.weight):
+            raise DomainError("sums of other terms cannot be added", got="other bounds or weights")
+        if other.totals:
+            self._add(other.totals)
+        return self
+
+    def _add(self, found: list[list[int]]) -> None:
+        before = self.totals or [[0] * len(total) for total in found]
+        self.totals = [
+            [a + b for a, b in zip(x, y, strict=True)] for x, y in zip(before, found, strict=True)
+        ]
+
+    def _of_chunk(
+        self, lattice: TermLattice | GramLattice, part: np.ndarray, light: np.ndarray
+    ) -> list[int]:
+        if isinstance(lattice, GramLattice):
+            units = lattice.vectors(part)
+            every, some = lattice.total(units), lattice.total(units[light])
+        else:
+            units = lattice.terms(np.ascontiguousarray(part, dtype=float), False)
+            every, some = exact_sum(units), exact_sum(units[light])
+        less = WEIGHT_ONE - self.weight
+        return [WEIGHT_ONE * a - less * b for a, b in zip(every, some, strict=True)]
+
+
+def exact_sum(units: np.ndarray) -> list[int]:
+    """Sums of the columns of integers below 2^42, as Python integers."""
+    total = [0] * units.shape[1]
+    for start in range(0, len(units), ROWS_SUMMED):
+        part = units[start : start + ROWS_SUMMED].sum(axis=0).tolist()
+        total = [a + b for a, b in zip(total, part, strict=True)]
+    return total

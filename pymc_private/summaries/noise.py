@@ -421,7 +421,7 @@ def _check_mu(mu: float) -> None:
 
 
 def _checked(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """Chunks as C-ordered doubles of one width."""
+    """Chunks as doubles of one width."""
     width = None
     for given in chunks:
         chunk = _as_terms(given, width)
@@ -430,7 +430,7 @@ def _checked(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
 
 
 def _as_terms(given: np.ndarray, width: int | None = None) -> np.ndarray:
-    """A chunk as C-ordered doubles, of a given width."""
+    """A chunk as doubles, of a given width."""
     chunk = np.asarray(given)
     fits = chunk.ndim == 2 and chunk.shape[1] == (width or chunk.shape[1])
     if not fits or chunk.dtype.kind not in "fiub":
@@ -439,7 +439,7 @@ def _as_terms(given: np.ndarray, width: int | None = None) -> np.ndarray:
             got=f"{chunk.dtype} of shape {chunk.shape}",
             allowed="(records, k)",
         )
-    return np.ascontiguousarray(chunk, dtype=np.float64)
+    return np.asarray(chunk, dtype=np.float64)
 
 
 def _some(total: list[int] | np.ndarray | None) -> list:

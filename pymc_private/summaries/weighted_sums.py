@@ -97,7 +97,7 @@ class GramLattice:
                 got=f"{m} vectors of length {p}",
                 allowed=f"{MOST_FACTORS} of length {MOST_LENGTH}",
             )
-        flat = np.ascontiguousarray(factors, dtype=float).reshape(count, m * p)
+        flat = np.asarray(factors, dtype=float).reshape(count, m * p)
         finite = np.isfinite(flat).all(axis=1)
         flat = limit_elements(np.where(finite[:, None], flat, 0.0), 2.0 * math.sqrt(self.bound))
         found = np.rint(np.ldexp(flat, -self.vector_exponent))
@@ -192,7 +192,7 @@ class WeightedSums:
             units = lattice.vectors(part)
             every, some = lattice.total(units), lattice.total(units[light])
         else:
-            units = lattice.terms(np.ascontiguousarray(part, dtype=float), False)
+            units = lattice.terms(np.asarray(part, dtype=float), False)
             every, some = exact_sum(units), exact_sum(units[light])
         less = WEIGHT_ONE - self.weight
         return [WEIGHT_ONE * a - less * b for a, b in zip(every, some, strict=True)]

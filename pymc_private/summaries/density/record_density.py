@@ -181,7 +181,7 @@ class RecordDensity:
         count, p = self._count(rows), self.parameters.size
         parts = list(self.parameters.split(np.asarray(theta, float)).values())
         found = self._jacobian_function(*parts, *self._entries(rows))
-        jacobian = np.empty((count, self.size, p))
+        jacobian = np.empty((p, self.size, count)).T  # fast along rows
         slices = list(self.parameters.slices.values())
         for k, array in enumerate(found):
             row, part = divmod(k, len(slices))

@@ -355,10 +355,11 @@ def clipping(norm: np.ndarray, bound: float) -> np.ndarray:
 
 def _directions(jacobian: np.ndarray, metric: np.ndarray) -> np.ndarray:
     """Rows of A W' for Jacobians A of shape (N, m, p)."""
-    found = np.zeros_like(jacobian)
-    for column, row in zip(np.moveaxis(jacobian, 2, 0), metric.T, strict=True):
-        found += column[:, :, None] * row
-    return found
+    columns = np.ascontiguousarray(np.moveaxis(jacobian, 0, 2).swapaxes(0, 1))  # (p, m, N)
+    found = np.zeros(columns.shape)
+    for column, entries in zip(columns, metric.T, strict=True):
+        found += column * entries[:, None, None]
+    return np.moveaxis(found, 2, 0).swapaxes(1, 2)
 
 
 def orthonormal_frame(directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

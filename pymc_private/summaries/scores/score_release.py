@@ -46,6 +46,8 @@ from pymc_private.summaries.scores.score_budget import ROUNDS, ScoreBudget
 from pymc_private.summaries.scores.structure import Structure, read_structure
 from pymc_private.summaries.weighted_sums import BoundedSum, WeightedChunk
 
+LARGE_CHUNK = 4096
+"""Rows in a chunk of a large table: calls of NumPy take as long as their work on fewer."""
 STRUCTURE_STEPS = (0.1, -0.7)
 """Where it is seen which parameters a record reads, in prior standard deviations from the mean."""
 
@@ -287,12 +289,13 @@ class _Run:
     ) -> None:
         self.design, self.noise, self.progress = design, noise, progress
         self.table = as_record_table(records).beside(design.public_rows)
+        self.n = len(self.table)
+        self.size = self.table.chunk_size(design.scale.relation)
         self.pilots = self.table
         if design.part is not None:
             self.pilots = self.table.pilots(design.part.threshold)
             self.noise = noise.of_parts()
-        self.n = len(self.table)
-        self.size = self.table.chunk_size(design.scale.relation)
+            self.size = LARGE_CHUNK
         self.finished = 0
         self.scores: list[NoisyScore] = []
         self.reference_model = RememberedNodes(design.model)

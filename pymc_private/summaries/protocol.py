@@ -46,6 +46,12 @@ class RecordTable(Protocol):
     ) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray, int]]:
         """As `chunks`, with a bool for each row of a chunk: whether it is one of the pilots."""
 
+    def add_up(self, terms: Any, sums: Any, size: int, threshold: int) -> Any:
+        """Sums (`weighted_sums.WeightedSums`) with the terms of all records.
+
+        `terms` makes coins and terms of what `with_coins` gives. Workers of a cluster may do it.
+        """
+
     def beside(self, rows: Mapping[str, np.ndarray]) -> RecordTable:
         """The same records, each with its row of public arrays."""
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pymc_private.summaries.noise import chunk_size, chunks_of
 from pymc_private.summaries.protocol import Records, RecordTable
 from pymc_private.summaries.tables.coins import place_coins
+from pymc_private.summaries.weighted_sums import WeightedSums
 
 COIN = "(coin)"
 """Not a name of a variable: whether a record is one of the pilots."""
@@ -52,6 +54,10 @@ class ArrayRecords:
         for chunk, count in beside.chunks(size):
             coins = chunk.pop(COIN)
             yield chunk, coins, count
+
+    def add_up(self, terms: Any, sums: WeightedSums, size: int, threshold: int) -> WeightedSums:
+        """As of `protocol.RecordTable`."""
+        return sums.added(map(terms, self.with_coins(size, threshold)))
 
     def _coins(self, threshold: int) -> np.ndarray:
         """Coins of the records."""

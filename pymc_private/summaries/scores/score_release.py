@@ -17,6 +17,7 @@ import numpy as np
 from pymc_private.errors import Unsupported
 from pymc_private.summaries.lattice import unpack_symmetric
 from pymc_private.summaries.noise import (
+    LatticeNoise,
     NoiseScale,
     chunks_of,
     split_mu,
@@ -44,7 +45,7 @@ from pymc_private.summaries.scores.reference import MOMENT_SHARES, CovariateRefe
 from pymc_private.summaries.scores.score_bounds import NoiseSd, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import ROUNDS, ScoreBudget
 from pymc_private.summaries.scores.structure import Structure, read_structure
-from pymc_private.summaries.weighted_sums import BoundedSum, WeightedChunk
+from pymc_private.summaries.weighted_sums import BoundedSum, WeightedChunk, WeightedSums
 
 LARGE_CHUNK = 4096
 """Rows in a chunk of a large table: calls of NumPy take as long as their work on fewer."""
@@ -460,8 +461,13 @@ class _Run:
         if budget.curvature is not None:
             sums.append(BoundedSum(score.weight_bound, True, budget.curvature))
         work = WeightedTerms(score, self.design.outcome, len(sums) > 1)
-        chunks = self.table.with_coins(self.size, part.threshold)
-        value, *matrices = self.noise.totals(map(work, chunks), sums, part.weight)
+        if isinstance(self.noise, LatticeNoise):
+            found = WeightedSums(sums, part.weight)
+            found = self.table.add_up(work, found, self.size, part.threshold)
+            value, *matrices = self.noise.noisy(found)
+        else:
+            chunks = self.table.with_coins(self.size, part.threshold)
+            value, *matrices = self.noise.totals(map(work, chunks), sums, part.weight)
         self._done()
         final = self._noted(score, value, budget.score, frame)
         if not matrices:

@@ -9,8 +9,9 @@ batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from typing import Any, Protocol
@@ -58,7 +59,8 @@ def as_table(data: Any) -> Table:
     import narwhals as nw
 
     try:
-        return EngineTable(nw.from_native(data))
+        frame = nw.from_native(data)
+        return (SparkTable if frame.implementation.is_pyspark() else EngineTable)(frame)
     except TypeError as error:
         raise DomainError(
             "data= is no table that can be read", got=type(data).__name__, allowed=TABLES
@@ -134,6 +136,25 @@ class EngineTable:
         return int(found["most"][0] or 0), int(found["missing"][0] or 0)
 
 
+class SparkTable(EngineTable):
+    """A data frame of Spark."""
+
+    def on_workers(self, columns: Sequence[str], work: Any) -> list[Any]:
+        """Results of work on each partition, computed where it lies."""
+        from pymc_private.summaries.tables import cluster
+
+        packed = cluster.packed_work(work)
+
+        def run(batches: Iterable[Any]) -> Iterator[Any]:
+            pyarrow = import_module("pyarrow")
+            found = cluster.run_part(packed, map(_of_arrow, batches))
+            yield pyarrow.RecordBatch.from_pydict({"found": [found]})
+
+        native = self.frame.select(*columns).to_native()
+        rows = native.mapInArrow(run, "found binary").collect()
+        return cluster.results(bytes(row[0]) for row in rows)
+
+
 @dataclass(frozen=True)
 class ArrowDataset:
     """A dataset of PyArrow, such as a folder of Parquet files."""
@@ -176,11 +197,32 @@ class DaskTable:
             part = chosen.partitions[k].compute()
             yield {name: part[name].to_numpy() for name in columns}
 
+    def on_workers(self, columns: Sequence[str], work: Any) -> list[Any]:
+        """Results of work on each partition, computed where it lies."""
+        from pymc_private.summaries.tables import cluster
+
+        dask = import_module("dask")
+        packed = dask.delayed(cluster.packed_work(work))
+        run = dask.delayed(partial(_on_partition, columns=tuple(columns)))
+        parts = self.frame[list(columns)].to_delayed()
+        return cluster.results(dask.compute(*[run(packed, part) for part in parts]))
+
     def most_rows(self, unit: str) -> tuple[int, int]:
         """As of `Table`."""
         sizes = self.frame.groupby(unit).size().max()
         most, missing = sizes.compute(), self.frame[unit].isnull().sum().compute()
         return int(most if most == most else 0), int(missing)
+
+
+def _on_partition(work: bytes, part: Any, columns: Sequence[str]) -> bytes:
+    """On a worker of Dask: the result for a partition, a frame of pandas."""
+    from pymc_private.summaries.tables import cluster
+
+    starts = range(0, len(part), ROWS)
+    frames = (part.iloc[start : start + ROWS] for start in starts)
+    return cluster.run_part(
+        work, ({name: one[name].to_numpy() for name in columns} for one in frames)
+    )
 
 
 def _of_frame(frame: Any, names: Sequence[str]) -> Iterator[Batch]:

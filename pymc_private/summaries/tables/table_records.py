@@ -5,47 +5,47 @@ evaluates all rows anew for each stage of a mechanism. Terms of records are inte
 not depend on the order of rows or the size of batches (T30), so all engines give the same sums, to
 the bit. Each reading is compared with the first one, by the number of rows and a sum of
 hashes of rows: a table that gives other rows the next time is refused before noise is released.
+
+Dask and Spark check and add up on their workers (`cluster.py`): of large tables whose pilots read a
+part, nothing but integer sums and the pilots' rows come to this process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
+from typing import Any
 
 import numpy as np
 
 from pymc_private.errors import DomainError, Incompatible, Unsupported
-from pymc_private.models.data_clipping import clipped_records
-from pymc_private.models.domains import Ball, Interval
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.summaries.noise import CHUNK
 from pymc_private.summaries.protocol import RecordTable
 from pymc_private.summaries.record_table import COIN, ArrayRecords
+from pymc_private.summaries.tables.cluster import (
+    CheckedPart,
+    CheckPart,
+    SummedPart,
+    SumPart,
+    runs_on_workers,
+)
 from pymc_private.summaries.tables.coins import Coins
-from pymc_private.summaries.tables.table_batches import Batch, Table
-from pymc_private.summaries.tables.table_columns import SourceColumns, as_numbers, check_numbers
+from pymc_private.summaries.tables.table_batches import Table
+from pymc_private.summaries.tables.table_columns import SourceColumns
+from pymc_private.summaries.tables.table_rows import (
+    ChangedRows,
+    Reading,
+    RowReader,
+    joined,
+    read_of,
+)
+from pymc_private.summaries.weighted_sums import WeightedSums
 
 MOST_KEPT = 2**24
 """Numbers of a table that is kept in memory."""
-MIXER = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number by which bits of a row are mixed."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What one reading of a table gave: private, and compared with the next.
-
-    Attributes
-    ----------
-    rows : int
-    digest : int
-        Sum of a hash of each row's doubles modulo 2^64, whatever the order of rows.
-    """
-
-    rows: int
-    digest: int
 
 
 class TableRecords:
@@ -71,14 +71,12 @@ class TableRecords:
         check_units: Callable[[], None] | None = None,
         coins: Coins | None = None,
     ) -> None:
-        self.private, self.table, self.columns = private, table, tuple(columns)
+        self.private, self.table = private, table
+        self.reader = RowReader(tuple(columns), coins)
         self._check_units, self._coins = check_units, coins
         self._kept: ArrayRecords | None = None
         self._pilots: ArrayRecords | None = None
-        self.names = list(dict.fromkeys(name for c in columns for name in c.names))
-        self.read_names = list(dict.fromkeys([*self.names, *(coins.columns if coins else ())]))
-        whole = {name for c in columns if c.source.is_whole for name in c.names}
-        self._is_whole = {name: name in whole for name in self.names}
+        self._on_workers = coins is not None and runs_on_workers(table)
 
     def __len__(self) -> int:
         """The number of records."""
@@ -99,28 +97,41 @@ class TableRecords:
         DomainError
             Missing or infinite values, other types, a category that was not declared, another
             number of rows than is public, a unit with more rows than was declared.
+        Incompatible
+            Workers that compute otherwise than this process.
         """
         if self._check_units is not None:
             self._check_units()
-        rows, digest = 0, 0
+        found = self._checked_on_workers() if self._on_workers else self._checked_here()
+        self._refuse_other_count(found.rows)
+        return found
+
+    def _checked_here(self) -> Reading:
+        """Check all rows, and keep the pilots, and all of a small table."""
+        reader, reading = self.reader, Reading()
         kept: list[dict[str, np.ndarray]] | None = []
         pilots: list[dict[str, np.ndarray]] = []
-        for given in self.table.batches(self.read_names):
-            for name in self.names:
-                check_numbers(np.asarray(given[name]), name, self._is_whole[name])
-            batch = self._numbers(given)
-            self._check_domain(batch)
-            if self._coins is not None:
-                self._coins.check(given, batch[COIN], first=not rows)
-                pilots.append(self._chunk(_chosen(batch, self._coins.below(batch[COIN]))))
-            rows, digest = _counted(rows, digest, batch)
-            small = rows * len(batch) <= MOST_KEPT
-            kept = [*kept, self._chunk(batch)] if small and kept is not None else None
-        self._refuse_other_count(rows)
-        if kept:
-            self._kept = ArrayRecords(_joined(kept))
-        self._pilots = ArrayRecords(_joined(pilots)) if pilots else None
-        return Reading(rows, digest)
+        for given in self.table.batches(reader.read_names):
+            batch = reader.checked(given, first=not reading.rows)
+            reading += read_of(batch)
+            chosen = reader.pilots(batch)
+            pilots += [] if chosen is None else [chosen]
+            small = reading.rows * len(batch) <= MOST_KEPT
+            kept = [*kept, reader.records(batch)] if small and kept is not None else None
+        self._kept = ArrayRecords(joined(kept)) if kept else None
+        self._pilots = ArrayRecords(joined(pilots)) if pilots else None
+        return reading
+
+    def _checked_on_workers(self) -> Reading:
+        """The same by the workers; what is refused was found by the first of them that did."""
+        parts: list[CheckedPart] = self._mapped(CheckPart(self.reader))
+        pilots = [part.pilots for part in parts if part.pilots is not None]
+        self._pilots = ArrayRecords(joined(pilots)) if pilots else None
+        return reduce(add, (part.reading for part in parts), Reading())
+
+    def _mapped(self, work: Any) -> list[Any]:
+        table: Any = self.table
+        return list(table.on_workers(self.reader.read_names, work))
 
     def chunks(self, size: int) -> Iterator[tuple[dict[str, np.ndarray], int]]:
         """As of `protocol.RecordTable`, clipped to the domain.
@@ -143,14 +154,23 @@ class TableRecords:
             coins = chunk.pop(COIN)
             yield chunk, coins, count
 
+    def add_up(self, terms: Any, sums: WeightedSums, size: int, threshold: int) -> WeightedSums:
+        """As of `protocol.RecordTable`: here, or on the workers of a cluster."""
+        if not self._on_workers:
+            return sums.added(map(terms, self.with_coins(size, threshold)))
+        self._require_coins(threshold)
+        first = self.first
+        parts: list[SummedPart] = self._mapped(SumPart(self.reader, terms, sums, size))
+        if reduce(add, (part.reading for part in parts), Reading()) != first:
+            raise _changed()
+        return reduce(WeightedSums.merged, (part.sums for part in parts), sums)
+
     def pilots(self, threshold: int) -> RecordTable:
         """As of `protocol.RecordTable`; they were kept when the table was checked."""
         self._require_coins(threshold)
         len(self)
-        if self._pilots is None:
-            arrays, _ = self._last({}, 0)
-            return ArrayRecords({name: v for name, v in arrays.items() if name != COIN})
-        return ArrayRecords({k: v for k, v in self._pilots.arrays.items() if k != COIN})
+        arrays = self.reader.empty(0) if self._pilots is None else self._pilots.arrays
+        return ArrayRecords({name: v for name, v in arrays.items() if name != COIN})
 
     def _require_coins(self, threshold: int) -> None:
         if self._coins is None or self._coins.threshold != threshold:
@@ -158,32 +178,16 @@ class TableRecords:
 
     def _all_chunks(self, size: int) -> Iterator[tuple[dict[str, np.ndarray], int]]:
         """Chunks with coins, if there are any."""
-        first, rows, digest = self.first, 0, 0
+        first = self.first
         if self._kept is not None:
             yield from self._kept.chunks(size)
             return
-        waiting: list[Batch] = []
-        for given in self.table.batches(self.read_names):
-            batch = self._numbers(given)
-            rows, digest = _counted(rows, digest, batch)
-            waiting.append(batch)
-            if sum(len(part[self.names[0]]) for part in waiting) < size:
-                continue
-            whole = _joined(waiting)
-            count = len(whole[self.names[0]])
-            for start in range(0, count - size + 1, size):
-                yield self._chunk({k: v[start : start + size] for k, v in whole.items()}), size
-            left = count % size
-            waiting = [{k: v[count - left :] for k, v in whole.items()}] if left else []
-        if Reading(rows, digest) != first:
-            raise Incompatible(
-                "the table gave other rows than the first time it was read; nothing was released",
-                got="another number of rows, or other values",
-                allowed="a table that does not change while it is summarized",
-                do="write it to a file, or collect it, and summarize that",
-            )
-        if waiting or not rows:
-            yield self._last(_joined(waiting) if waiting else {}, size)
+        batches = self.table.batches(self.reader.read_names)
+        try:
+            for chunk, count, _ in self.reader.chunks(batches, size, first):
+                yield chunk, count
+        except ChangedRows:
+            raise _changed() from None
 
     def chunk_size(self, relation: str) -> int:
         """The same for all tables: engines may give a neighbor's rows in another order."""
@@ -199,43 +203,6 @@ class TableRecords:
             )
         return self
 
-    def _last(self, columns: Batch, size: int) -> tuple[dict[str, np.ndarray], int]:
-        """The last rows, filled up to the size of a chunk with copies of one of them."""
-        if not columns:
-            sources = [c.source for c in self.columns]
-            empty = {s.name: np.zeros((size, *s.row_shape), s.dtype) for s in sources}
-            return empty | {COIN: np.zeros(size, dtype=bool)}, 0
-        count = len(columns[self.names[0]])
-        index = np.minimum(np.arange(size), count - 1)
-        return self._chunk({name: v[index] for name, v in columns.items()}), count
-
-    def _chunk(self, columns: Batch) -> dict[str, np.ndarray]:
-        """Arrays of the model's types by name of the variable, inside the domain; and coins."""
-        found = {c.source.name: clipped_records(c.source, c.rows(columns)) for c in self.columns}
-        if self._coins is not None:
-            found[COIN] = self._coins.below(columns[COIN])
-        return found
-
-    def _numbers(self, batch: Batch) -> Batch:
-        """A batch as doubles, with the number of each row that its coin comes from."""
-        found = {name: as_numbers(np.asarray(batch[name])) for name in self.names}
-        return found if self._coins is None else found | {COIN: self._coins.numbers(batch)}
-
-    def _check_domain(self, batch: Batch) -> None:
-        """Refuse what no clip mends: a category that was not declared, a row of another total."""
-        for c in self.columns:
-            if isinstance(c.source.domain, Interval | Ball):
-                continue
-            try:
-                c.source.domain.clip(c.rows(batch), 0)
-            except DomainError as error:
-                raise DomainError(
-                    f"{', '.join(map(repr, c.names))}: {error.problem}; nothing was charged",
-                    got=error.got,
-                    allowed=error.allowed,
-                    do=error.do,
-                ) from None
-
     def _refuse_other_count(self, rows: int) -> None:
         """Refuse another number of rows than the public one."""
         stated = self.private.table_rows
@@ -249,23 +216,10 @@ class TableRecords:
             )
 
 
-def _counted(rows: int, digest: int, batch: Batch) -> tuple[int, int]:
-    """The number of rows and the sum of their hashes with those of one more batch."""
-    count = len(next(iter(batch.values())))
-    found = np.zeros(count, dtype=np.uint64)
-    for values in batch.values():  # as splitmix64 does (Steele, Lea and Flood 2014), by columns
-        found = (found ^ values.view(np.uint64)) * MIXER
-        found ^= found >> np.uint64(31)
-    return rows + count, (digest + int((found * MIXER).sum(dtype=np.uint64))) % 2**64
-
-
-def _chosen(batch: Batch, rows: np.ndarray) -> Batch:
-    """Some rows of a batch."""
-    return {name: values[rows] for name, values in batch.items()}
-
-
-def _joined(parts: Sequence[Batch]) -> Batch:
-    """Batches one after another."""
-    if len(parts) == 1:
-        return parts[0]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+def _changed() -> Incompatible:
+    return Incompatible(
+        "the table gave other rows than the first time it was read; nothing was released",
+        got="another number of rows, or other values",
+        allowed="a table that does not change while it is summarized",
+        do="write it to a file, or collect it, and summarize that",
+    )

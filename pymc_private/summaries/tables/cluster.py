@@ -1,0 +1,176 @@
+"""Checks and sums on the workers of Dask and Spark: parts of a table, one after another.
+
+What goes to a worker is pickled once for all parts, and built once in each process: columns, coins,
+and the terms of a score with the model's own graph. What comes back are counts, hashes, the rows of
+the pilots, and integer sums. A part that is computed again, since its worker was lost, gives the
+same numbers, and each part is counted once; a table that was not read wholly, or a part twice, is
+seen by its number of rows and its sum of hashes.
+
+A record's terms must not depend on where they are computed (T30), so every worker says by which
+versions, and how its elementary functions round; a worker that differs is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import platform
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.summaries.tables.table_batches import Batch
+from pymc_private.summaries.tables.table_rows import Reading, RowReader, joined, read_of
+from pymc_private.summaries.weighted_sums import WeightedSums
+
+PACKAGES = ("numpy", "scipy", "pytensor")
+_BUILDING = threading.Lock()
+"""Graphs are built, and NumPy's warnings silenced, by one thread of a process at a time."""
+
+
+def runs_on_workers(table: Any) -> bool:
+    """Whether a table's engine has workers that run Python."""
+    return hasattr(table, "on_workers")
+
+
+@cache
+def arithmetic() -> str:
+    """Versions, machine and a hash of what elementary functions give: equal on all workers."""
+    points = np.linspace(-30.0, 30.0, 4096)
+    functions = (np.exp, np.sin, np.tanh, np.log1p, np.expm1, special.erfc, special.gammaln)
+    digest = hashlib.sha256()
+    with np.errstate(all="ignore"):
+        for function in functions:
+            digest.update(np.ascontiguousarray(function(points)).tobytes())
+    known = [f"{name} {version(name)}" for name in PACKAGES]
+    return ", ".join([*known, platform.machine(), digest.hexdigest()[:16]])
+
+
+@dataclass
+class CheckedPart:
+    """What a worker found in its part of a table.
+
+    Attributes
+    ----------
+    arithmetic : str
+    reading : Reading
+    pilots : dict of str to array, or None
+    refusal : tuple of str, or None
+        Parts of a `DomainError`.
+    """
+
+    arithmetic: str = field(default_factory=arithmetic)
+    reading: Reading = field(default_factory=Reading)
+    pilots: Batch | None = None
+    refusal: tuple[Any, ...] | None = None
+
+
+@dataclass
+class SummedPart:
+    """Sums of a part of a table."""
+
+    sums: WeightedSums
+    reading: Reading
+    arithmetic: str = field(default_factory=arithmetic)
+    refusal: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CheckPart:
+    """The check of a part, before the charge."""
+
+    reader: RowReader
+
+    def __call__(self, batches: Iterable[Batch]) -> CheckedPart:
+        """Check and count all rows of some batches."""
+        found, pilots = CheckedPart(), []
+        try:
+            for given in batches:
+                batch = self.reader.checked(given, first=not found.reading.rows)
+                found.reading += read_of(batch)
+                pilots.append(self.reader.pilots(batch) or {})
+        except DomainError as error:
+            return CheckedPart(refusal=(error.problem, error.got, error.allowed, error.do))
+        found.pilots = joined(pilots) if pilots else None
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class SumPart:
+    """The sums of a part, after the charge.
+
+    Attributes
+    ----------
+    reader : RowReader
+    terms : callable
+        Of a chunk with coins: coins and terms (`weighted_sums.WeightedChunk`).
+    sums : WeightedSums
+        None of them added yet.
+    size : int
+        Rows in a chunk.
+    """
+
+    reader: RowReader
+    terms: Callable[[Any], Any]
+    sums: WeightedSums
+    size: int
+
+    def __call__(self, batches: Iterable[Batch]) -> SummedPart:
+        """Add up the terms of all rows of some batches."""
+        from pymc_private.summaries.record_table import COIN
+
+        found, reading = WeightedSums(self.sums.sums, self.sums.weight), Reading()
+        for chunk, count, reading in self.reader.chunks(batches, self.size):  # noqa: B007
+            coins = chunk.pop(COIN)
+            found.added([self.terms((chunk, coins, count))])
+        return SummedPart(found, reading)
+
+
+def packed_work(work: Any) -> bytes:
+    """Work for all parts, to be unpacked by `run_part`."""
+    import cloudpickle
+
+    return bytes(cloudpickle.dumps(work))
+
+
+def run_part(work: bytes, batches: Iterable[Batch]) -> bytes:
+    """On a worker: the result for one part of a table, pickled."""
+    with _BUILDING:
+        return pickle.dumps(_unpacked(work)(batches))
+
+
+@cache
+def _unpacked(work: bytes) -> Any:
+    return pickle.loads(work)
+
+
+def results(parts: Iterable[bytes]) -> list[Any]:
+    """In this process: the results of all parts.
+
+    Raises
+    ------
+    DomainError
+        What a worker refused.
+    Incompatible
+        A worker computes otherwise than this process.
+    """
+    found = [pickle.loads(part) for part in parts]
+    for part in found:
+        if part.arithmetic != arithmetic():
+            raise Incompatible(
+                "workers compute otherwise than this process; nothing was released",
+                got=part.arithmetic,
+                allowed=arithmetic(),
+                do="the same versions on machines of one kind",
+            )
+        if part.refusal is not None:
+            problem, got, allowed, do = part.refusal
+            raise DomainError(problem, got=got, allowed=allowed, do=do)
+    return found

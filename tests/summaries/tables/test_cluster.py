@@ -1,0 +1,190 @@
+"""Checks and sums on workers: the same bits, nothing double; workers that differ are refused."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import sys
+from functools import cache
+
+import dask.dataframe as dd
+import numpy as np
+import pytest
+
+import pymc_private as pmp
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.samplers.randomness import SeededRandomness
+from pymc_private.summaries.noise import LatticeNoise
+from pymc_private.summaries.scores import pilot_part
+from pymc_private.summaries.tables import cluster, table_records
+from pymc_private.summaries.tables.read_table import records_of_table
+from tests.summaries.tables.table_models import BUDGET, frame, placeholders
+
+ROWS = 4000
+
+
+@cache
+def plan():
+    """A plan whose pilots read a part of 4,000 rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pilot_part, "LEAST_RECORDS", ROWS)
+        patch.setattr(pilot_part, "LEAST_PILOTS", 1000)
+        return pmp.calibrate(placeholders(ROWS), release="summary", method="scores", **BUDGET)
+
+
+def records(table, **words):
+    return records_of_table(plan().private, table, None, "person", plan().mechanism.part, seed=3)
+
+
+def released(table):
+    noise = LatticeNoise(SeededRandomness.from_seed(5))
+    return plan().mechanism.release(records(table), noise)
+
+
+@cache
+def expected():
+    return released(frame(ROWS))
+
+
+def assert_equal(found):
+    for name, value in expected().items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def test_workers_give_the_same_sums_to_the_bit(monkeypatch):
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
+    table = dd.from_pandas(frame(ROWS).sample(frac=1.0, random_state=1), npartitions=3)
+    reads = []
+    monkeypatch.setattr(type(records(table).table), "batches", lambda *_: reads.append(1))
+    assert_equal(released(table))
+    assert not reads  # no rows but those of pilots come to this process
+
+
+def test_what_workers_refuse_is_refused_here():
+    table = dd.from_pandas(frame(ROWS).assign(age=np.nan), npartitions=3)
+    with pytest.raises(DomainError, match="missing or infinite"):
+        records(table).check()
+
+
+def test_workers_that_round_otherwise_are_refused(monkeypatch):
+    made = cluster.CheckedPart(arithmetic="numpy 1.0, another machine")
+    with pytest.raises(Incompatible, match="compute otherwise"):
+        cluster.results([pickle.dumps(made)])
+    assert cluster.results([pickle.dumps(cluster.CheckedPart())])[0].reading.rows == 0
+
+
+def test_a_partition_that_is_counted_twice_is_seen():
+    """A scheduler that gave a part twice would not be believed."""
+    table = dd.from_pandas(frame(ROWS), npartitions=3)
+    one = records(table)
+    one.check()
+    once = type(one.table).on_workers
+
+    def twice(*arguments):
+        found = once(*arguments)
+        return [*found, found[0]]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(one.table), "on_workers", twice)
+        with pytest.raises(Incompatible, match="other rows than the first time"):
+            plan().mechanism.release(one, LatticeNoise(SeededRandomness.from_seed(5)))
+
+
+class Killed:
+    """Terms whose worker dies the first time that it computes some."""
+
+    def __init__(self, terms, mark):
+        self.terms, self.mark = terms, mark
+
+    def __call__(self, chunk):
+        try:
+            os.close(os.open(self.mark, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return self.terms(chunk)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_once(monkeypatch, mark):
+    """The first worker that adds up terms is killed."""
+    made = cluster.SumPart
+
+    def killed(reader, terms, sums, size):
+        return made(reader, Killed(terms, str(mark)), sums, size)
+
+    monkeypatch.setattr(table_records, "SumPart", killed)
+
+
+@pytest.mark.audit
+def test_the_terms_of_a_killed_dask_worker_are_counted_once(tmp_path, monkeypatch):
+    from distributed import Client, LocalCluster
+
+    frame(ROWS).to_parquet(tmp_path / "a.parquet")
+    kill_once(monkeypatch, tmp_path / "killed")
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as made,
+        Client(made),
+    ):
+        table = dd.read_parquet(tmp_path / "a.parquet").repartition(npartitions=4)
+        assert_equal(released(table))
+    assert (tmp_path / "killed").exists()
+
+
+@pytest.fixture
+def spark(monkeypatch):
+    """A local Spark session, where there are PySpark and Java."""
+    pytest.importorskip(
+        "pyspark", reason="PySpark is not installed: pip install pymc-private[spark]"
+    )
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java: apt-get install default-jre-headless")
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.task.maxFailures": "4",
+    }
+    builder = SparkSession.builder.master("local[2,4]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.mark.audit
+@pytest.mark.filterwarnings("ignore")
+def test_spark_gives_the_same_sums_to_the_bit_also_of_a_killed_task(spark, tmp_path, monkeypatch):
+    frame(ROWS).to_parquet(tmp_path / "a.parquet")
+    table = spark.read.parquet(str(tmp_path / "a.parquet")).repartition(3)
+    assert_equal(released(table))
+    kill_once(monkeypatch, tmp_path / "killed")
+    assert_equal(released(table))
+    assert (tmp_path / "killed").exists()
+    book = pmp.Ledger(epsilon=1, delta=1e-6)
+    summary = pmp.summarize(plan(), data=table, id="person", ledger=book, progressbar=False)
+    assert summary.private
+    assert len(book.entries) == 1
+    doubled = table.withColumn("person", table.person % 2000)
+    with pytest.raises(DomainError, match="owns more rows"):
+        pmp.summarize(plan(), data=doubled, id="person", ledger=pmp.Ledger(epsilon=1, delta=1e-6))
+
+
+@pytest.mark.audit
+@pytest.mark.filterwarnings("ignore")
+def test_small_tables_of_spark_come_as_rows(spark):
+    from tests.summaries.tables.table_models import NAMES
+
+    given = frame(300)
+    rows = [tuple(map(float, row)) for row in given[[*NAMES, "y"]].to_numpy()]
+    table = spark.createDataFrame(rows, [*NAMES, "y"]).selectExpr(*NAMES, "cast(y as int) y")
+    found = records_of_table(placeholders(300), table, None, None)
+    found.check()
+    read = np.sort(np.concatenate([chunk["y"][:n] for chunk, n in found.chunks(64)]))
+    np.testing.assert_array_equal(read, np.sort(given.y))

@@ -16,7 +16,7 @@ import hashlib
 import pickle
 import platform
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
@@ -133,11 +133,19 @@ class SumPart:
         return SummedPart(found, reading)
 
 
-def packed_work(work: Any) -> bytes:
-    """Work for all parts, to be unpacked by `run_part`."""
+def on_workers(table: Any, columns: Sequence[str], work: Any) -> list[Any]:
+    """Results of work on each part of a table, computed where it lies.
+
+    Raises
+    ------
+    DomainError
+        What a worker refused.
+    Incompatible
+        A worker computes otherwise than this process.
+    """
     import cloudpickle
 
-    return bytes(cloudpickle.dumps(work))
+    return results(table.on_workers(columns, bytes(cloudpickle.dumps(work)), run_part))
 
 
 def run_part(work: bytes, batches: Iterable[Batch]) -> bytes:
@@ -152,15 +160,7 @@ def _unpacked(work: bytes) -> Any:
 
 
 def results(parts: Iterable[bytes]) -> list[Any]:
-    """In this process: the results of all parts.
-
-    Raises
-    ------
-    DomainError
-        What a worker refused.
-    Incompatible
-        A worker computes otherwise than this process.
-    """
+    """In this process: the results of all parts."""
     found = [pickle.loads(part) for part in parts]
     for part in found:
         if part.arithmetic != arithmetic():

@@ -9,7 +9,7 @@ batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -25,6 +25,8 @@ ROWS = 65_536
 TABLES = "a table of pandas, Polars, PyArrow, DuckDB, Dask or Spark"
 Batch = dict[str, np.ndarray]
 """Columns by name, one entry a row."""
+PartFunction = Callable[[bytes, Iterable[Batch]], bytes]
+"""What runs on workers: pickled work and the batches of a partition to a pickled result."""
 
 
 class Table(Protocol):
@@ -139,20 +141,17 @@ class EngineTable:
 class SparkTable(EngineTable):
     """A data frame of Spark."""
 
-    def on_workers(self, columns: Sequence[str], work: Any) -> list[Any]:
-        """Results of work on each partition, computed where it lies."""
-        from pymc_private.summaries.tables import cluster
+    def on_workers(self, columns: Sequence[str], work: bytes, run: PartFunction) -> list[bytes]:
+        """What `run` gives of work and each partition, computed where that lies."""
 
-        packed = cluster.packed_work(work)
-
-        def run(batches: Iterable[Any]) -> Iterator[Any]:
+        def on_partition(batches: Iterable[Any]) -> Iterator[Any]:
             pyarrow = import_module("pyarrow")
-            found = cluster.run_part(packed, map(_of_arrow, batches))
+            found = run(work, map(_of_arrow, batches))
             yield pyarrow.RecordBatch.from_pydict({"found": [found]})
 
         native = self.frame.select(*columns).to_native()
-        rows = native.mapInArrow(run, "found binary").collect()
-        return cluster.results(bytes(row[0]) for row in rows)
+        rows = native.mapInArrow(on_partition, "found binary").collect()
+        return [bytes(row[0]) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -197,15 +196,13 @@ class DaskTable:
             part = chosen.partitions[k].compute()
             yield {name: part[name].to_numpy() for name in columns}
 
-    def on_workers(self, columns: Sequence[str], work: Any) -> list[Any]:
-        """Results of work on each partition, computed where it lies."""
-        from pymc_private.summaries.tables import cluster
-
+    def on_workers(self, columns: Sequence[str], work: bytes, run: PartFunction) -> list[bytes]:
+        """What `run` gives of work and each partition, computed where that lies."""
         dask = import_module("dask")
-        packed = dask.delayed(cluster.packed_work(work))
-        run = dask.delayed(partial(_on_partition, columns=tuple(columns)))
+        packed = dask.delayed(work)
+        on_partition = dask.delayed(partial(_on_partition, run, tuple(columns)))
         parts = self.frame[list(columns)].to_delayed()
-        return cluster.results(dask.compute(*[run(packed, part) for part in parts]))
+        return list(dask.compute(*[on_partition(packed, part) for part in parts]))
 
     def most_rows(self, unit: str) -> tuple[int, int]:
         """As of `Table`."""
@@ -214,15 +211,11 @@ class DaskTable:
         return int(most if most == most else 0), int(missing)
 
 
-def _on_partition(work: bytes, part: Any, columns: Sequence[str]) -> bytes:
+def _on_partition(run: PartFunction, columns: Sequence[str], work: bytes, part: Any) -> bytes:
     """On a worker of Dask: the result for a partition, a frame of pandas."""
-    from pymc_private.summaries.tables import cluster
-
     starts = range(0, len(part), ROWS)
     frames = (part.iloc[start : start + ROWS] for start in starts)
-    return cluster.run_part(
-        work, ({name: one[name].to_numpy() for name in columns} for one in frames)
-    )
+    return run(work, ({name: one[name].to_numpy() for name in columns} for one in frames))
 
 
 def _of_frame(frame: Any, names: Sequence[str]) -> Iterator[Batch]:

@@ -30,6 +30,7 @@ from pymc_private.summaries.tables.cluster import (
     CheckPart,
     SummedPart,
     SumPart,
+    on_workers,
     runs_on_workers,
 )
 from pymc_private.summaries.tables.coins import Coins
@@ -124,14 +125,11 @@ class TableRecords:
 
     def _checked_on_workers(self) -> Reading:
         """The same by the workers; what is refused was found by the first of them that did."""
-        parts: list[CheckedPart] = self._mapped(CheckPart(self.reader))
+        names = self.reader.read_names
+        parts: list[CheckedPart] = on_workers(self.table, names, CheckPart(self.reader))
         pilots = [part.pilots for part in parts if part.pilots is not None]
         self._pilots = ArrayRecords(joined(pilots)) if pilots else None
         return reduce(add, (part.reading for part in parts), Reading())
-
-    def _mapped(self, work: Any) -> list[Any]:
-        table: Any = self.table
-        return list(table.on_workers(self.reader.read_names, work))
 
     def chunks(self, size: int) -> Iterator[tuple[dict[str, np.ndarray], int]]:
         """As of `protocol.RecordTable`, clipped to the domain.
@@ -160,7 +158,8 @@ class TableRecords:
             return sums.added(map(terms, self.with_coins(size, threshold)))
         self._require_coins(threshold)
         first = self.first
-        parts: list[SummedPart] = self._mapped(SumPart(self.reader, terms, sums, size))
+        work = SumPart(self.reader, terms, sums, size)
+        parts: list[SummedPart] = on_workers(self.table, self.reader.read_names, work)
         if reduce(add, (part.reading for part in parts), Reading()) != first:
             raise _changed()
         return reduce(WeightedSums.merged, (part.sums for part in parts), sums)

@@ -95,16 +95,14 @@ class HierarchyChecks:
         found = []
         for name in self.departures:
             direction = named_direction(name, density, columns, public)
-            if direction.groups is None:
+            if direction.groups is None or direction.label is None:
                 part: Any = planned_test(fit, direction, NoiseScale(), self.mu)
             else:
-                label = direction.columns[1]
                 part = planned_groups(
-                    fit, direction, label, direction.groups, NoiseScale(), self.mu
+                    fit, direction, direction.label, direction.groups, NoiseScale(), self.mu
                 )
-            (number,) = part.numbers(part.release([(rows, y, len(y))], noise))
+            (test,) = part.tested_all(part.release([(rows, y, len(y))], noise), LEVELS[0])
             (forecast,) = part.forecasts
-            test = forecast.tested(number, LEVELS[0])
             found.append((test.p, test.estimate, forecast.power(self.spread)))
         return found
 

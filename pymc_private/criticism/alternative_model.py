@@ -1,23 +1,34 @@
 """An extended PyMC model as a departure: its score at the fitted model, by autodiff.
 
 The extended model has all parameters of the fitted one and one scalar parameter more, and equals it
-at a value of that parameter. Equality is tried on public rows and outcomes, at several parameter
-vectors. The records are never read through the extended model.
+at a value of that parameter; or it has effects of groups more, and their standard deviation
+(`group_effects`). Equality is tried on public rows and outcomes, at several parameter vectors. The
+records are never read through the extended model.
+
+Of a hierarchy the score is taken at coefficients that records read, and at parameters above them
+that give these coefficients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from pymc_private.criticism.covariate_columns import CovariateColumn, CovariateColumns
 from pymc_private.criticism.fitted_summary import FittedSummary
-from pymc_private.errors import DomainError, Incompatible, Unsupported
+from pymc_private.criticism.group_effects import (
+    GroupEffects,
+    added_effects,
+    group_label,
+)
+from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.summaries.density.record_density import NaturalDerivative, RecordDensity
-from pymc_private.summaries.scores.read_parameters import all_parameters
+from pymc_private.summaries.scores.read_parameters import all_parameters, natural_at
 
 Rows = Mapping[str, np.ndarray]
 AGREEMENT = 1e-8
@@ -33,16 +44,20 @@ class AlternativeDirection:
     Attributes
     ----------
     name, unit : str
-    parameters : ParameterVector
-        Of the fitted model.
+    parameters : ParameterVector or ReadCoefficients
+        What records read of the fitted model's.
     private, density : PrivateModel, RecordDensity
         Of the extended one.
     derivative : callable
         Of the extended one.
     names : mapping of str to str
         Public rows of the extended model by the names that the fitted one has for them.
-    added : mapping of str to array
-        The additional parameter at its value.
+    value : float
+        Of the additional parameter where the extended model is the fitted one.
+    effects : GroupEffects, optional
+        Additional effects of groups, of which the parameter is the standard deviation.
+    label : CovariateColumn, optional
+        The group of a record.
     """
 
     name: str
@@ -52,7 +67,14 @@ class AlternativeDirection:
     density: RecordDensity
     derivative: NaturalDerivative
     names: Mapping[str, str]
-    added: Mapping[str, np.ndarray]
+    value: float
+    effects: GroupEffects | None = None
+    label: CovariateColumn | None = None
+
+    @property
+    def groups(self) -> int | None:
+        """How many effects of groups there are, where the departure is about them."""
+        return None if self.effects is None else self.effects.groups
 
     def values(
         self, theta: np.ndarray, predictors: np.ndarray, rows: Rows, y: np.ndarray
@@ -60,12 +82,29 @@ class AlternativeDirection:
         """v, shape (N, Q)."""
         return self.both(theta, rows, y)[1]
 
-    def both(self, theta: np.ndarray, rows: Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log density of the extended model, and v."""
-        natural = {k: v[0] for k, v in self.parameters.natural(theta[None]).items()}
+    def both(
+        self, theta: np.ndarray, rows: Rows, y: np.ndarray, effects: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Log density of the extended model, and v; or both where effects (G,) are not zero."""
+        natural = self._natural(np.asarray(theta, float))
+        natural = natural | {self.name: np.array(self.value)}
+        if self.effects is not None:
+            natural = self.effects.natural(natural, effects)
         renamed = {self.names.get(name, name): values for name, values in rows.items()}
         with np.errstate(all="ignore"):
-            return self.derivative(natural | dict(self.added), renamed, y)
+            return self.derivative(natural, renamed, y)
+
+    def _natural(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """The fitted parameters; the last ones are kept, since records come in chunks."""
+        key = theta.tobytes()
+        if key not in self._found:
+            self._found.clear()
+            self._found[key] = natural_at(self.parameters, theta)
+        return self._found[key]
+
+    @cached_property
+    def _found(self) -> dict[bytes, dict[str, np.ndarray]]:
+        return {}
 
 
 def is_model(what: Any) -> bool:
@@ -99,74 +138,83 @@ def alternative_direction(
     Incompatible
         It does not contain the fitted model there.
     Unsupported
-        The fitted model is a hierarchy.
+        Effects that are not of groups of records.
     """
-    _refuse_hierarchy(density)
     declared = model if isinstance(model, PrivateModel) else _declared_alike(model, private)
     extended = RecordDensity(declared)
-    name = _additional_parameter(extended, density, at)
-    value = float(at.get(name, 0.0))
+    name, effects = _addition(extended, density, declared)
+    _refuse_other_names(at, name)
     direction = AlternativeDirection(
         name,
-        f"{name} of the alternative model, less {value:g}" if value else
         f"{name} of the alternative model",
         density.parameters,
         declared,
         extended,
-        extended.natural_derivative(name),
+        extended.natural_derivative(effects.differentiated if effects else name),
         _row_names(extended, density),
-        {name: np.array(value)},
-    )  # fmt: skip
+        float(at.get(name, 0.0)),
+        effects,
+    )
+    if direction.value:
+        direction = replace(direction, unit=f"{direction.unit}, less {direction.value:g}")
     _refuse_other_densities(direction, fit)
-    return direction
-
-
-def _refuse_hierarchy(density: RecordDensity) -> None:
-    if all_parameters(density.parameters) is not density.parameters:
-        raise Unsupported(
-            "alternative models of hierarchies are not compared; nothing was charged",
-            got="parameters above those that records read",
-            allowed="named departures, and 'cells'",
-            do="'link', 'quadratic(x)' or another named departure",
-        )
+    if effects is None:
+        return direction
+    columns = CovariateColumns(private, density)
+    label = group_label(direction, density.labels, columns, fit)
+    unit = f"standard deviation of effects of {label.name} in the alternative model"
+    return replace(direction, label=label, unit=unit)
 
 
 def _declared_alike(model: Any, private: PrivateModel) -> PrivateModel:
+    hidden = {name for s in private.sources for name in (s.name, *s.aliases)}
+    known = {str(variable.name) for variable in private.base.data_vars} - hidden
     return privatize(
         model,
         records=private.records
         if private.records in model.coords
         else {s.name: s.axis for s in private.sources},
         domain={s.name: s.domain for s in private.sources},
+        public=sorted(known.intersection(model.named_vars)),
         neighbors=private.neighbors,
         records_per_unit=private.records_per_unit,
     )
 
 
-def _additional_parameter(
-    extended: RecordDensity, density: RecordDensity, at: Mapping[str, float]
-) -> str:
-    """The one parameter that the extended model has beside those of the fitted one."""
+def _addition(
+    extended: RecordDensity, density: RecordDensity, declared: PrivateModel
+) -> tuple[str, GroupEffects | None]:
+    """The one parameter that the extended model has beside those of the fitted one.
+
+    Or effects of groups and their standard deviation.
+    """
     wider, own = (all_parameters(d.parameters).shapes for d in (extended, density))
     missing = [name for name in own if wider.get(name) != own[name]]
-    added = [name for name in wider if name not in own]
-    if missing or len(added) != 1 or wider[added[0]] != ():
+    added = {name: wider[name] for name in wider if name not in own}
+    if not missing and [*added.values()] == [()]:
+        return next(iter(added)), None
+    effects = None if missing else added_effects(declared, added)
+    if effects is None:
         raise Incompatible(
-            "an alternative model has the parameters of the fitted one and one number more; "
-            "nothing was charged",
+            "an alternative model has the parameters of the fitted one and one number more, or "
+            "effects of groups and their standard deviation; nothing was charged",
             got=f"additional: {', '.join(added) or 'none'}; missing or of another shape: "
             f"{', '.join(missing) or 'none'}",
-            allowed=f"{', '.join(own)} and one scalar parameter",
+            allowed=f"{', '.join(own)} and one scalar parameter, or pm.Normal(mean, sd) of each "
+            "group and sd",
             do="name and shape parameters as in the fitted model",
         )
-    others = [name for name in at if name not in added]
+    return effects.spread, effects
+
+
+def _refuse_other_names(at: Mapping[str, float], name: str) -> None:
+    others = [key for key in at if key != name]
     if others:
         raise DomainError(
             "at= gives the value of the additional parameter; nothing was charged",
             got=", ".join(others),
-            allowed=f"{{{added[0]!r}: a number}}",
+            allowed=f"{{{name!r}: a number}}",
         )
-    return added[0]
 
 
 def _row_names(extended: RecordDensity, density: RecordDensity) -> dict[str, str]:
@@ -206,10 +254,9 @@ def _refuse_other_densities(direction: AlternativeDirection, fit: FittedSummary)
             apart = np.abs(own - other) > AGREEMENT * (1.0 + np.abs(own))
             compared = np.isfinite(own) & (fit.mass > 0.0)
         if (compared & (apart | ~np.isfinite(other))).any():
-            value = float(next(iter(direction.added.values())))
             raise Incompatible(
                 "the alternative does not contain the fitted model; nothing was charged",
-                got=f"other densities at {direction.name} = {value:g}",
+                got=f"other densities at {direction.name} = {direction.value:g}",
                 allowed="the same density of every record at that value",
                 do=f"at={{{direction.name!r}: ...}} with the value at which they agree",
             )

@@ -172,10 +172,7 @@ def build_check(
     guarantee = promised_guarantee(plan.guarantee, ledger_facts)
     tests, cells = [], None
     for part, released in zip(plan.parts, sums, strict=True):
-        tests += [
-            forecast.tested(number, plan.level)
-            for forecast, number in zip(part.forecasts, part.numbers(released), strict=True)
-        ]
+        tests += part.tested_all(released, plan.level)
         cells = part.cells(released) or cells
     counts = private and plan.summary_released.private
     total = plan.total.epsilon(plan.delta) if counts else float("inf")

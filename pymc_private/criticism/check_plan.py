@@ -15,7 +15,6 @@ from pymc_private.criticism.alternative_model import alternative_direction, is_m
 from pymc_private.criticism.covariate_columns import CovariateColumns
 from pymc_private.criticism.directions import (
     Direction,
-    NamedDirection,
     OutcomesAtRows,
     named_direction,
 )
@@ -189,7 +188,8 @@ def check_plan(
         A named departure: ``"link"``, ``"dispersion"``, ``"tails"``, ``"skewness"``,
         ``"quadratic(x)"``, ``"interaction(x, z)"``, ``"heteroscedasticity(x)"``; of a hierarchy
         ``"slopes(x, g)"``, a slope that varies among groups; an alternative model that contains the
-        fitted one at a value of one parameter more; or ``"cells"``, counts by linear predictor and
+        fitted one at a value of one parameter more, or where effects of groups that it has more
+        have no spread; or ``"cells"``, counts by linear predictor and
         probability integral transform, where nothing is named.
     epsilon, delta : float
         Budget of the check (epsilon in nats), divided equally among departures.
@@ -244,8 +244,8 @@ def _part(
         continuous = model.support.kind == "continuous"
         return planned_cells(fit, model.density, continuous, scale, mu)
     direction = _direction(request, private, mechanism, fit, at)
-    if isinstance(direction, NamedDirection) and direction.groups is not None:
-        return planned_groups(fit, direction, direction.columns[1], direction.groups, scale, mu)
+    if direction.groups is not None and direction.label is not None:
+        return planned_groups(fit, direction, direction.label, direction.groups, scale, mu)
     return planned_test(fit, direction, scale, mu)
 
 

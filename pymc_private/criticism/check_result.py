@@ -49,6 +49,8 @@ CHECK_FACTS = {
 """Facts of a check alone, each with a check and its description."""
 TEST_NUMBERS = ("bound", "mu", "noise_sd", "null_mean", "null_sd", "whole_sd", "sensitivity",
                 "level", "statistic")  # fmt: skip
+TEST_ARRAYS = ("weights", "sums")
+"""Of a `VarianceTest`."""
 ELSEWHERE = {
     "pvalue": "check['link'].p, or check.to_frame()",
     "p": "check['link'].p, or check.to_frame()",
@@ -137,9 +139,12 @@ class VarianceTest(DepartureTest):
     ----------
     weights : tuple of float
         Of the squares: see `VarianceLaw`.
+    sums : tuple of float
+        The noisy sums of all groups.
     """
 
     weights: tuple[float, ...]
+    sums: tuple[float, ...]
 
     @cached_property
     def law(self) -> VarianceLaw:
@@ -392,7 +397,7 @@ class Check(PointsElsewhere):
             "tests": [
                 {"name": t.name, "unit": t.unit}
                 | {k: getattr(t, k) for k in TEST_NUMBERS}
-                | ({"weights": list(t.weights)} if isinstance(t, VarianceTest) else {})
+                | {k: list(getattr(t, k)) for k in TEST_ARRAYS if isinstance(t, VarianceTest)}
                 for t in self._tests
             ],
             "guarantee": self._guarantee.to_dict(),
@@ -435,7 +440,7 @@ def _stored_test(test: Mapping[str, Any]) -> DepartureTest:
     """A test as it was stored."""
     if "weights" not in test:
         return DepartureTest(**test)
-    return VarianceTest(**{**test, "weights": tuple(test["weights"])})
+    return VarianceTest(**{**test, **{k: tuple(test[k]) for k in TEST_ARRAYS}})
 
 
 def _checked_cells(cells: Mapping[str, Any]) -> dict[str, Any]:

@@ -175,7 +175,8 @@ def refuse_contained(fit: FittedSummary, direction: Direction, values: np.ndarra
             f"there is nothing to see of '{direction.name}'; nothing was charged",
             got="a score that is zero, or that the model's own parameters explain",
             allowed="a departure that the model does not contain",
-            do="another departure; or a model without the parameter that stands for it",
+            do="another departure; or a model without the parameter that stands for it; another "
+            "distribution of group effects is fitted by summary.reuse(model), which is free",
         )
 
 

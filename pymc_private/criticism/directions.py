@@ -51,6 +51,14 @@ class Direction(Protocol):
     def unit(self) -> str:
         """What gamma is."""
 
+    @property
+    def groups(self) -> int | None:
+        """How many groups have effects of their own, where the departure is about these."""
+
+    @property
+    def label(self) -> CovariateColumn | None:
+        """The group of a record, likewise."""
+
     def values(
         self, theta: np.ndarray, predictors: np.ndarray, rows: Rows, y: np.ndarray
     ) -> np.ndarray:
@@ -197,6 +205,11 @@ class NamedDirection:
     columns: tuple[CovariateColumn, ...]
     score: Score
     groups: int | None = None
+
+    @property
+    def label(self) -> CovariateColumn | None:
+        """The group of a record, where effects of groups are meant."""
+        return None if self.groups is None else self.columns[-1]
 
     def values(
         self, theta: np.ndarray, predictors: np.ndarray, rows: Rows, y: np.ndarray

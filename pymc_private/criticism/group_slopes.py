@@ -37,7 +37,7 @@ from pymc_private.criticism.check_statistic import (
     weighted_quantiles,
 )
 from pymc_private.criticism.covariate_columns import CovariateColumn
-from pymc_private.criticism.directions import NamedDirection
+from pymc_private.criticism.directions import Direction
 from pymc_private.criticism.fitted_summary import FittedSummary
 from pymc_private.criticism.null_distribution import LEAST_SHARE, NullDistribution
 from pymc_private.criticism.planned_test import LEVEL, POWER, Chunks, Forecast
@@ -122,10 +122,6 @@ class VarianceForecast(Forecast):
         """The probability that a standard deviation of this size is seen."""
         return self.law.tail(self.law.critical(level), departure**2)
 
-    def tested(self, number: float, level: float) -> DepartureTest:
-        """What a released Q says."""
-        return VarianceTest(statistic=number, level=level, weights=self.law.weights, **self.facts)
-
 
 @dataclass(frozen=True, eq=False)
 class PlannedGroups:
@@ -173,13 +169,22 @@ class PlannedGroups:
         away = self.effects.T @ np.linalg.solve(self.spread, released - self.mean)
         return [float(away @ away)]
 
+    def tested_all(self, released: np.ndarray, level: float) -> list[DepartureTest]:
+        """What the released sums say."""
+        (number,), forecast = self.numbers(released), self.forecast
+        sums = tuple(float(value) for value in released)
+        found = VarianceTest(
+            statistic=number, level=level, weights=forecast.law.weights, sums=sums, **forecast.facts
+        )
+        return [found]
+
     def cells(self, released: np.ndarray) -> None:
         """No cells."""
 
 
 def planned_groups(
     fit: FittedSummary,
-    direction: NamedDirection,
+    direction: Direction,
     label: CovariateColumn,
     groups: int,
     scale: NoiseScale,
@@ -264,7 +269,7 @@ class _GroupSums:
 
 def _statistic(
     sums: _GroupSums,
-    direction: NamedDirection,
+    direction: Direction,
     label: CovariateColumn,
     noise_sd: Callable[[float], float],
 ) -> GroupStatistic:
@@ -307,7 +312,7 @@ def _moments(
     return gain @ fit.residual, spread, effects
 
 
-def _refuse_contained(sums: _GroupSums, direction: NamedDirection, values: np.ndarray) -> None:
+def _refuse_contained(sums: _GroupSums, direction: Direction, values: np.ndarray) -> None:
     """Refuse effects of groups that the fitted model has: its own score explains them."""
     scored, mass = sums.fit.scored, sums.fit.mass
     scores = np.nan_to_num(scored.scores)

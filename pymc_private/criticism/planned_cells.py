@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_private.criticism.check_result import DepartureTest
 from pymc_private.criticism.check_statistic import weighted_quantiles
 from pymc_private.criticism.directions import PredictorDensity, location_of
 from pymc_private.criticism.fitted_summary import FittedSummary
@@ -62,6 +63,11 @@ class PlannedCells:
     def numbers(self, released: np.ndarray) -> list[float]:
         """The noisy number of each contrast."""
         return [float((weights * released).sum()) for weights in self.weights]
+
+    def tested_all(self, released: np.ndarray, level: float) -> list[DepartureTest]:
+        """What the released counts say by each contrast."""
+        pairs = zip(self.forecasts, self.numbers(released), strict=True)
+        return [forecast.tested(number, level) for forecast, number in pairs]
 
     def cells(self, released: np.ndarray) -> dict[str, Any]:
         """The noisy counts, for plots."""

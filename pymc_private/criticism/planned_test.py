@@ -135,6 +135,10 @@ class PlannedTest(Forecast):
         """The number of each forecast."""
         return [float(released[0])]
 
+    def tested_all(self, released: np.ndarray, level: float) -> list[DepartureTest]:
+        """What the released sum says."""
+        return [self.tested(float(released[0]), level)]
+
     def cells(self, released: np.ndarray) -> None:
         """No cells."""
 

@@ -273,13 +273,13 @@ class RecordDensity:
         )
 
     def natural_derivative(self, name: str) -> NaturalDerivative:
-        """log p and its derivative in one scalar parameter, as functions in natural units.
+        """log p and its derivative in a parameter, all entries at once, in natural units.
 
         The result takes values of all parameters by name, rows, and outcomes (N, Q), and gives two
         arrays of that shape.
         """
         inputs, parameters = self._record.parameters, self.parameters.names
-        slope = gradients(self._natural_value, [inputs[name]])[0]
+        slope = gradients(self._natural_value, [inputs[name]])[0].sum()
         variables = [*(inputs[k] for k in parameters), *self._rows.values(), self._y]
         leading = [()] * len(parameters) + [ROW] * len(self._rows) + [NODE]
         outs = [self._natural_value, slope]

@@ -87,7 +87,7 @@ def score_mean(clipped: ClippedRows, at: ModelAtPoint, weights: np.ndarray) -> M
     p = basis.shape[2]
     flat = basis.reshape(-1, p)
     mean = weighted.sum(axis=2).reshape(-1) @ flat
-    slope = flat.T @ (weighted @ at.scores @ at.jacobian).reshape(-1, p)
+    slope = flat.T @ (weighted @ at.scores @ at.jacobian).reshape(len(flat), -1)
     inner = weighted @ np.transpose(psi, (1, 2, 0))
     return MeanAt(mean, slope, clipped.frame.weighted_sum(inner, np.ones(len(inner))))
 

@@ -35,6 +35,7 @@ from pymc_private.analysis.traversal import (
     rebuild,
     scalar_op,
 )
+from pymc_private.errors import Unsupported
 from pymc_private.models.record_likelihood import SingleRecord
 from pymc_private.summaries.density.batched import VectorizedFunction
 from pymc_private.summaries.density.plain_record import LOOKUPS, plain_record
@@ -46,6 +47,9 @@ COMPUTED = "coefficients_"
 """How coefficients begin that are no free variable."""
 REST = 1e-9
 """Share of a prior variance that is left where coefficients determine a parameter."""
+STEPS, STEP, CLOSE = 50, 1e-5, 1e-11
+"""Of Newton's method for parameters with given coefficients: most steps, half the width of a
+difference, and the relative error that is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +180,40 @@ class ReadCoefficients:
         rest = prior - slope @ cross.T + REST * np.diag(np.diag(prior))
         return mean + slope @ (center - self.mean), rest + slope @ covariance @ slope.T
 
+    def whole_at(self, coordinates: np.ndarray) -> np.ndarray:
+        """All coordinates of one point that has these coefficients (q,), shape (p,).
+
+        Of the many such points one near to the prior, by Newton's method with the smallest steps
+        in its metric.
+
+        Raises
+        ------
+        Unsupported
+            None was found.
+        """
+        wanted, metric = np.asarray(coordinates, float), self.whole.covariance
+        theta = self.extended(wanted, np.zeros((self.size, self.size)))[0]
+        for _ in range(STEPS):
+            gap = wanted - self.of(theta[None])[0]
+            if np.abs(gap).max() <= CLOSE * (1.0 + np.abs(wanted).max()):
+                return theta
+            if not np.isfinite(gap).all():
+                break
+            slopes = self._slopes(theta)
+            inner = np.linalg.pinv(slopes @ metric @ slopes.T, hermitian=True)
+            theta = theta + metric @ slopes.T @ (inner @ gap)
+        raise Unsupported(
+            "no parameters of the model were found that give records these coefficients",
+            got=f"{', '.join(self.names)}, by Newton's method",
+            allowed="coefficients such as effect, or mean + sd * offset",
+            do="write the effects of groups as pm.Normal(mean, sd)",
+        )
+
+    def _slopes(self, theta: np.ndarray) -> np.ndarray:
+        """Derivatives of the coordinates in all parameters, by differences, shape (q, p)."""
+        shifts = STEP * np.eye(len(theta))
+        return (self.of(theta + shifts) - self.of(theta - shifts)).T / (2.0 * STEP)
+
 
 def read_coefficients(
     record: SingleRecord, whole: ParameterVector
@@ -284,6 +322,13 @@ def coefficient_names(parameters: Any) -> list[str]:
         cells = [", ".join(map(str, cell)) for cell in np.ndindex(*shape)]
         found += [f"{known}[{cell}]" if cell else known for cell in cells]
     return found
+
+
+def natural_at(parameters: Any, coordinates: np.ndarray) -> dict[str, np.ndarray]:
+    """All parameters in natural units at one vector of the coordinates that records read."""
+    whole = all_parameters(parameters)
+    theta = coordinates if whole is parameters else parameters.whole_at(coordinates)
+    return {name: values[0] for name, values in whole.natural(theta[None]).items()}
 
 
 def _shape(variable: Variable) -> tuple[int, ...]:

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -111,7 +112,9 @@ class PooledLikelihood:
         Outcomes of the pseudo-records in the support of the density, and log of their mass at
         theta^ over their density there.
     node_terms : array, shape (N Q, T p + 1)
-        n times the weight of the row times psi of every round; last the squares for v.
+        n times the weight of the row times psi of every round; last the squares for v. Behind the
+        rounds there may be other sums over the records (see `criticism.extended_likelihood`), whose
+        means have no noise that is quadratic in them.
     correction : array, shape (T p,)
     slope : array, shape (T p, p)
         What a larger reference adds to the means at theta^, in value and first order.
@@ -141,6 +144,11 @@ class PooledLikelihood:
     precision: np.ndarray
     curvature_noise: RoundNoise | StructuredNoise
     reference_noise: RoundNoise
+
+    def by_round(self, means: Any) -> Any:
+        """Means (..., T p) of the rounds as (..., T, p), without other sums."""
+        rounds, p, _ = self.curvature_noise.scaling.shape
+        return means[..., : rounds * p].reshape((*means.shape[:-1], rounds, p))
 
     def log_likelihood(self, model: RecordModel, theta: np.ndarray) -> np.ndarray:
         """Log-likelihood up to a constant at parameter vectors (S, p), shape (S,)."""
@@ -176,8 +184,7 @@ class PooledLikelihood:
 
     def covariance(self, means: np.ndarray, ratio: np.ndarray) -> np.ndarray:
         """The covariance of the projected numbers, shape (S, p, p)."""
-        p = len(self.center)
-        by_round = means.reshape(len(means), -1, p)
+        by_round = self.by_round(means)
         return (
             ratio[:, None, None] * self.outcome_covariance
             + self.noise_covariance

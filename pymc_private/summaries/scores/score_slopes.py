@@ -65,11 +65,11 @@ class PooledSlopes:
 
     def _normal(self, means: np.ndarray, raw: float) -> tuple[float, np.ndarray, float]:
         """The normal log density, and its derivatives in the means and the ratio of variances."""
-        pooled, p = self.pooled, len(self.pooled.center)
+        pooled = self.pooled
         ratio = min(max(raw, LEAST_VARIANCE_RATIO), MOST_VARIANCE_RATIO)
         residual = pooled.observed - pooled.projection @ means
         covariance = ratio * pooled.outcome_covariance + pooled.noise_covariance
-        by_round, pullbacks = means.reshape(-1, p), []
+        by_round, pullbacks = pooled.by_round(means), []
         for noise in self.noises:
             added, pullback = noise(by_round)
             covariance += added
@@ -84,21 +84,23 @@ class PooledSlopes:
         outer = 0.5 * (np.outer(a, a) - inverse)
         of_means = a @ pooled.projection
         for pullback in pullbacks:
-            of_means += pullback(outer)
+            of_means[: by_round.size] += pullback(outer)
         of_ratio = float((outer * pooled.outcome_covariance).sum()) if raw == ratio else 0.0
         return value, of_means, of_ratio
 
     def symbolic(self, logs: Variable, theta: Variable) -> Variable:
         """The value as a graph."""
-        pooled, p = self.pooled, len(self.pooled.center)
+        pooled = self.pooled
         mass = pt.special.softmax(logs + pooled.base, axis=1).flatten()
         found = pt.dot(mass, pooled.node_terms)
         means = found[:-1] + pooled.correction + pt.dot(pooled.slope, theta - pooled.center)
         ratio = pt.clip(found[-1], LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO)
         residual = pooled.observed - pt.dot(pooled.projection, means)
         covariance = ratio * pooled.outcome_covariance + pooled.noise_covariance
+        rounds, p, _ = pooled.curvature_noise.scaling.shape
+        by_round = means[: rounds * p].reshape((rounds, p))
         for noise in self.noises:
-            covariance = covariance + noise.symbolic(means.reshape((-1, p)))
+            covariance = covariance + noise.symbolic(by_round)
         factor = _cholesky(covariance)
         white = _solve_triangular(factor, residual, lower=True)
         return -0.5 * pt.sum(white**2) - pt.sum(pt.log(pt.diagonal(factor)))

@@ -26,6 +26,7 @@ from pymc_private.criticism.group_effects import (
     group_label,
 )
 from pymc_private.errors import DomainError, Incompatible
+from pymc_private.models.bambi import formula_name, is_bambi_model
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.summaries.density.record_density import NaturalDerivative, RecordDensity
 from pymc_private.summaries.scores.read_parameters import all_parameters, natural_at
@@ -111,7 +112,7 @@ def is_model(what: Any) -> bool:
     """Whether this is a model, private or not."""
     import pymc as pm
 
-    return isinstance(what, PrivateModel | pm.Model)
+    return isinstance(what, PrivateModel | pm.Model) or is_bambi_model(what)
 
 
 def alternative_direction(
@@ -125,7 +126,7 @@ def alternative_direction(
 
     Parameters
     ----------
-    model : PrivateModel or pymc.Model
+    model : PrivateModel, pymc.Model or bambi.Model
         A plain model is declared as the fitted one was.
     private, density
         The fitted model.
@@ -167,15 +168,22 @@ def alternative_direction(
 
 
 def _declared_alike(model: Any, private: PrivateModel) -> PrivateModel:
+    """The alternative with the declaration of the fitted model, as far as names agree."""
     hidden = {name for s in private.sources for name in (s.name, *s.aliases)}
     known = {str(variable.name) for variable in private.base.data_vars} - hidden
+    is_formula = is_bambi_model(model)
+    if not is_formula:
+        known = known.intersection(model.named_vars)
+
+    def name_of(data: str) -> str:
+        return (is_formula and formula_name(data)) or data
+
+    has_dim = is_formula or private.records in model.coords
     return privatize(
         model,
-        records=private.records
-        if private.records in model.coords
-        else {s.name: s.axis for s in private.sources},
-        domain={s.name: s.domain for s in private.sources},
-        public=sorted(known.intersection(model.named_vars)),
+        records=private.records if has_dim else {s.name: s.axis for s in private.sources},
+        domain={name_of(s.name): s.domain for s in private.sources},
+        public=sorted(map(name_of, known)),
         neighbors=private.neighbors,
         records_per_unit=private.records_per_unit,
     )

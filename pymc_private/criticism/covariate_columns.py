@@ -2,7 +2,7 @@
 
 A covariate with one number in a record is a column of its own name. One with several has the
 columns ``X[0]``, ``X[1]``, ...; where its dim has coordinates, ``X[age]`` too, and plain ``age``
-where no other column is called so.
+where no other column is called so. Variables of a Bambi formula have their own names.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError, did_you_mean
+from pymc_private.models.bambi import formula_name
 from pymc_private.models.data_variables import Source
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.summaries.density.record_density import RecordDensity
@@ -119,7 +120,7 @@ class _NamedArray:
 
 def _private_array(private: PrivateModel, source: Source) -> _NamedArray:
     labels = _labels(private, source.name, source.axis, source.row_shape)
-    return _NamedArray(source.name, source.name, source.row_shape, labels)
+    return _NamedArray(_printed(source.name), source.name, source.row_shape, labels)
 
 
 def _public_arrays(private: PrivateModel, density: RecordDensity) -> list[_NamedArray]:
@@ -133,9 +134,14 @@ def _public_arrays(private: PrivateModel, density: RecordDensity) -> list[_Named
             known = np.asarray(variable.get_value())
             if known.shape == values.shape and np.array_equal(known, values):
                 labels = _labels(private, variable.name, 0, values.shape[1:])
-                found.append(_NamedArray(variable.name, rows, values.shape[1:], labels))
+                name = _printed(str(variable.name))
+                found.append(_NamedArray(name, rows, values.shape[1:], labels))
                 break
     return found
+
+
+def _printed(name: str) -> str:
+    return formula_name(name) or name
 
 
 def _labels(

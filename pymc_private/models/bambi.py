@@ -164,6 +164,11 @@ def data_name(name: str) -> str:
     return f"data[{name}]"
 
 
+def formula_name(name: str) -> str:
+    """The variable of a formula that a data variable of this name holds; "" if it is another."""
+    return name[5:-1] if name.startswith("data[") and name.endswith("]") else ""
+
+
 def _data_dims(model: pm.Model, variable: Variable) -> tuple[str, ...]:
     """The records dim and one for each further axis: PyMC copies no model with nameless dims."""
     sizes = {f"{variable.name}_dim_{k}": size for k, size in enumerate(variable.type.shape) if k}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 
@@ -180,3 +181,21 @@ def test_another_distribution_of_effects_is_fitted_without_a_check():
     )  # fmt: skip
     model = summary_of(offset=False).reuse(other)
     assert "trend" in {rv.name for rv in model.free_RVs}
+
+
+def test_a_formula_with_slopes_of_groups_is_an_alternative():
+    bmb = pytest.importorskip("bambi")
+    rng, words = np.random.default_rng(0), {"family": "bernoulli", "center_predictors": False}
+    rows = pd.DataFrame({"x": ROWS["x"], "g": pd.Categorical(ROWS["g"])})
+    rows["y"] = outcomes(SPREAD)
+    private = pmp.privatize(
+        bmb.Model("y ~ x + (1|g)", rows, **words), records="__obs__", domain={"x": (-1, 1)},
+        public=["g"],
+    )  # fmt: skip
+    plan = pmp.calibrate(private, release="summary", method="scores", **BUDGET)
+    summary = pmp.summarize(plan, random_seed=1, progressbar=False)
+    other = bmb.Model("y ~ x + (x|g)", rows.assign(y=rng.integers(0, 2, N)), **words)
+    plan = pmp.check_plan(summary, [other, "slopes(x, g)"], **BUDGET)
+    assert [test.name for test in plan.tests] == ["x|g_sigma", "slopes(x, g)"]
+    first, second = plan.parts
+    assert first.forecast.law.weights == pytest.approx(second.forecast.law.weights)

@@ -7,8 +7,9 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
+from pymc_private.criticism import log_bayes_factor
+from pymc_private.criticism.extended_model import extended_fit
 from pymc_private.criticism.fitted_summary import fitted_summary, posterior_of
-from pymc_private.errors import Unsupported
 
 N, GROUPS, CURVE = 1500, 6, 2.0
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -72,7 +73,13 @@ def test_what_is_known_is_the_posterior_of_the_coefficients(summaries):
     )
 
 
-def test_an_alternative_model_of_a_hierarchy_is_refused(summaries):
-    extended = model_of(np.zeros(N, int), gamma=True)
-    with pytest.raises(Unsupported, match="hierarchies are not compared"):
-        pmp.check_plan(summaries[0.0], extended, **BUDGET)
+def test_a_curve_is_fitted_in_the_extended_model(summaries):
+    plan = pmp.check_plan(summaries[CURVE], model_of(np.zeros(N, int), gamma=True), **BUDGET)
+    result = pmp.check(plan, random_seed=2)
+    fit = extended_fit(plan, result)
+    draws = fit.posterior()
+    place = fit.parameters.slices["gamma"].start
+    assert draws.effective > 300
+    assert abs(draws.mean[place] - CURVE) < 3 * draws.sd[place]
+    assert draws.sd[place] < 0.6  # of 1 in the prior
+    assert log_bayes_factor(plan, result) > 3.0

@@ -14,9 +14,14 @@ SAYS_SO = re.compile(r"planted|is_caught|are_caught|catches|fault_is_noticed|be_
 """Names of tests that plant a fault; others of the table plant one on the way."""
 
 
+def is_mark_of_all(line: ast.stmt) -> bool:
+    """Whether a line of a module marks all of its tests."""
+    return isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "pytestmark"
+
+
 def suite_of(function: ast.FunctionDef, module: ast.Module) -> str:
     """The suite that runs a test: fast, thin (some cases are audits) or audit."""
-    shared = [line for line in module.body if ast.unparse(line).startswith("pytestmark")]
+    shared = [line for line in module.body if is_mark_of_all(line)]
     marks = [ast.unparse(mark) for mark in (*function.decorator_list, *shared)]
     for suite in ("audit", "thin"):
         if any(f"mark.{suite}" in mark for mark in marks):

@@ -260,7 +260,6 @@ def test_other_models_are_refused_by_name():
         mechanism_of("bernoulli", mu=0.0)
 
 
-@pytest.mark.audit
 @pytest.mark.parametrize("public", [(), ("x",)])
 def test_slopes_through_the_origin_are_refused(public):
     """The sum of outcomes says nothing of a covariate; information alone would prefer it."""
@@ -274,6 +273,7 @@ def test_slopes_through_the_origin_are_refused(public):
         SumMechanism(private, MU)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("neighbors", [SUBSTITUTE, ADD_REMOVE])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_intervals_cover(family, neighbors):

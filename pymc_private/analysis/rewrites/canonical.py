@@ -28,6 +28,7 @@ from pytensor.tensor.math import Sum
 from pymc_private.analysis.intervals import has_rule
 from pymc_private.analysis.intervals.ops import log_add_exp, log_sum_exp
 from pymc_private.analysis.rewrites import probabilities
+from pymc_private.analysis.rewrites.known_forms import by_structure
 from pymc_private.analysis.rewrites.small_matrices import is_zero
 from pymc_private.analysis.traversal import (
     library_class_name,
@@ -46,6 +47,11 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
 
     `outputs` are left untouched.
     """
+    return by_structure(_simplified, outputs)
+
+
+def _simplified(outputs: Sequence[Variable]) -> list[Variable]:
+    """The canonical form of graphs that are met for the first time."""
     # Nodes are copied, leaves are not: callers find their inputs again.
     _, copies = clone(
         [v for v in ancestors(list(outputs)) if v.owner is None], outputs, False, False

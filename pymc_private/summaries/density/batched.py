@@ -32,6 +32,7 @@ from scipy import special
 
 from pymc_private.analysis.continuity import dependent_variables
 from pymc_private.analysis.intervals import ops
+from pymc_private.analysis.rewrites.known_forms import by_structure
 from pymc_private.analysis.traversal import evaluate_node, rebuild, without_tracebacks
 from pymc_private.errors import Unsupported
 from pymc_private.summaries.density.plain_record import MOST_CATEGORIES, vectorizable
@@ -459,6 +460,10 @@ def without_checks(outputs: Sequence[Variable]) -> list[Variable]:
 
 def rewritten(outputs: Sequence[Variable]) -> list[Variable]:
     """PyTensor's canonical and stable forms of graphs; their inputs stay."""
+    return by_structure(_rewritten, outputs)
+
+
+def _rewritten(outputs: Sequence[Variable]) -> list[Variable]:
     graph = _function_graph(outputs)
     with warnings.catch_warnings():  # nothing is compiled here that a BLAS could speed up
         warnings.filterwarnings("ignore", message=".*could not link to a BLAS")

@@ -7,6 +7,7 @@ import json
 import os
 from collections import defaultdict
 from functools import cache
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 
@@ -104,6 +105,7 @@ def quick():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(range_bound, "BOX_EFFORT", 60.0)
         patch.setattr(range_bound, "SEARCH_EFFORT", 60.0)
+        patch.setattr(range_bound, "CHECK_EFFORT", 30.0)
         yield
 
 
@@ -150,6 +152,35 @@ def _no_rehearsal(request):
     with pytest.MonkeyPatch.context() as patch:
         if request.path.stem in UNREHEARSED:
             patch.setattr("pymc_private.posterior.sample.rehearse_draw", lambda *arguments: None)
+        yield
+
+
+SUMMARIES = ("criticism", "summaries")
+"""Rooms that test many summaries: rehearsals build the PyMC model of each in `test_whole_road`."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_trial_models(request, root):
+    """Rehearse a summary without its PyMC model, which takes a third of the time."""
+    place = request.path.parts[len(root.parts) :]
+    with pytest.MonkeyPatch.context() as patch:
+        if place[1] in SUMMARIES and request.path.stem != "test_whole_road":
+            trial = "pymc_private.summaries.rehearse.try_model"
+            patch.setattr(trial, lambda plan, summary: None)
+        yield
+
+
+PAINTED = ("test_main_job", "test_rendering", "test_report")
+"""Tests that see the pictures of a report; others read its words."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _unpainted(request):
+    """Make the figures of a report but do not set them in pixels, which takes a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.stem not in PAINTED:
+            module = import_module("pymc_private.report.report")
+            patch.setattr(module, "_png", lambda figure: "")
         yield
 
 

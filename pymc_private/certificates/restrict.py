@@ -18,6 +18,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Bounds, SimplexRows, ZeroSumRows
+from pymc_private.analysis.rewrites.known_forms import value_by_structure
 from pymc_private.certificates.lipschitz.inner_box import find_inner_box
 from pymc_private.certificates.lipschitz.region import restrict_to_theta_l
 from pymc_private.errors import DomainError, Unsupported, suggest_arguments
@@ -247,12 +248,17 @@ def _exact_quantiles(rv: Variable, tail: float, shape: tuple[int, ...]) -> Any:
         return None
     try:
         ends = [pm.icdf(rv, q, warn_rvs=False) for q in (tail, 1.0 - tail)]
-        low, high = pytensor.function([], ends, mode="FAST_COMPILE")()
+        low, high = value_by_structure(_evaluated, ends)
     except (NotImplementedError, TypeError, ValueError):
         return None
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         return None
     return np.broadcast_to(low, shape).copy(), np.broadcast_to(high, shape).copy()
+
+
+def _evaluated(ends: Sequence[Variable]) -> list[np.ndarray]:
+    """Numbers that read nothing."""
+    return pytensor.function([], list(ends), mode="FAST_COMPILE")()
 
 
 def _is_random(variable: Variable) -> bool:

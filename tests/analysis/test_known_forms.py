@@ -95,6 +95,22 @@ def test_ops_of_users_and_large_constants_are_not_taken_for_known():
     assert counted.times == 4
 
 
+def test_values_are_kept_of_graphs_that_read_nothing():
+    times = []
+
+    def evaluate(outputs):
+        times.append(len(outputs))
+        return pytensor.function([], list(outputs), mode="FAST_COMPILE")()
+
+    level = pytensor.shared(1.0)
+    for _ in range(2):
+        (found,) = known_forms.value_by_structure(evaluate, [pt.exp(pt.as_tensor(np.float64(2.0)))])
+        assert found == np.exp(2.0)
+        found.fill(0.0)  # of the caller alone
+        known_forms.value_by_structure(evaluate, [pt.exp(level)])
+    assert len(times) == 3
+
+
 def test_nothing_of_a_model_is_kept():
     leaf = pytensor.shared(np.arange(1000.0), "private")
     forms = simplify([graph(leaf)]), simplify([graph(leaf)])

@@ -199,6 +199,7 @@ def test_a_ledger_of_other_neighbors_is_refused() -> None:
         report(released(), other)
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_seeded_release_is_marked_on_text_page_and_plots() -> None:
     got = report(released(private=False))
     assert "NOT PRIVATE: " in got.text
@@ -387,6 +388,7 @@ def test_the_legend_names_a_band_only_where_one_is_drawn() -> None:
     assert not any("lies here" in text for text in named(bare))
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_an_error_without_bound_is_a_dash_with_a_word_why() -> None:
     some, none = (
         " ".join(report(released(ranges=ranges, trim={})).text.split())
@@ -411,6 +413,7 @@ def test_the_legend_says_that_a_band_goes_on_beyond_the_panel() -> None:
     assert "beyond an edge" not in names(released(2000))
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_warning_is_set_in_the_color_of_one(got) -> None:
     clipped = report(released(clip=[-6, 0])).html
     assert re.search(r'<p class="alarm">WARNING: CLIPPED', clipped)

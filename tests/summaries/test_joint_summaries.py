@@ -12,7 +12,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import PymcPrivateError
-from pymc_private.summaries import choose_mechanism, rehearse
+from pymc_private.summaries import choose_mechanism
 from pymc_private.summaries.joint_plan import JointSummaryPlan, own_mu, plan_together
 from pymc_private.summaries.joint_release import _JointJob
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
@@ -32,7 +32,6 @@ def ledger(epsilon=10, **words):
 def small(monkeypatch):
     """Plans of two priors by a mechanism that takes no time."""
     monkeypatch.setattr(choose_mechanism, "MECHANISMS", {"sums": NormalSum})
-    monkeypatch.setattr(rehearse, "try_model", lambda plan, summary: None)
     values = np.random.default_rng(1).normal(0.5, 1.0, N).clip(-3, 3)
     return [small_plan(normal_private(values, prior_sd=sd)) for sd in (1.0, 2.0)]
 

@@ -17,7 +17,7 @@ import pymc_private as pmp
 from pymc_private.errors import PymcPrivateError
 from pymc_private.privacy import Guarantee
 from pymc_private.release.charge import UnsavedRelease
-from pymc_private.summaries import choose_mechanism, rehearse
+from pymc_private.summaries import choose_mechanism
 from pymc_private.summaries.choose_mechanism import SummaryRequest
 from tests.summaries.normal_sum import NormalSum, normal_model, normal_private
 
@@ -30,7 +30,6 @@ SECRET = 0.7123456789
 def only_sums(monkeypatch):
     """The small mechanism in the place of all others."""
     monkeypatch.setattr(choose_mechanism, "MECHANISMS", {"sums": NormalSum})
-    monkeypatch.setattr(rehearse, "try_model", lambda plan, summary: None)  # slow; see below
 
 
 @pytest.fixture

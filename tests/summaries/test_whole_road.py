@@ -166,3 +166,15 @@ def test_simulated_intervals_hold(method):
     found = plan.coverage(simulations=150, progressbar=False)
     assert not found.falls_short
     assert found.failed == 0
+
+
+def test_a_summary_whose_model_cannot_be_built_is_not_charged(monkeypatch):
+    def fail(*arguments, **words):
+        raise NotImplementedError("planted")
+
+    ledger = pmp.Ledger(epsilon=2, delta=1e-5)
+    plan = pmp.calibrate(declared("sums"), epsilon=2, delta=1e-6, release="summary", method="sums")
+    monkeypatch.setattr(pmp.Summary, "model", fail)
+    with pytest.raises(pmp.errors.Unsupported, match="NotImplementedError: planted"):
+        pmp.summarize(plan, ledger=ledger, progressbar=False)
+    assert ledger.entries == ()

@@ -120,6 +120,32 @@ def _form(
     return tuple(leaves), tuple(kept)
 
 
+Values = tuple[np.ndarray, ...]
+"""Of graphs without inputs."""
+
+
+def value_by_structure(
+    evaluate: Callable[[Sequence[Variable]], Sequence[np.ndarray]], outputs: Sequence[Variable]
+) -> list[np.ndarray]:
+    """The values of graphs, by `evaluate` unless constants alone made them before."""
+    try:
+        structure = GraphStructure(outputs)
+    except (_Unknown, TypeError):
+        return list(evaluate(outputs))
+    if not all(isinstance(leaf, Constant) for leaf in structure.leaves):
+        return list(evaluate(outputs))
+    found = _values(evaluate, structure)
+    structure.forget()
+    return [value.copy() for value in found]
+
+
+@lru_cache(maxsize=MOST_FORMS)
+def _values(
+    evaluate: Callable[[Sequence[Variable]], Sequence[np.ndarray]], structure: GraphStructure
+) -> Values:
+    return tuple(np.asarray(value) for value in evaluate(structure.outputs))
+
+
 def _copied(
     outputs: Sequence[Variable], leaves: Sequence[Variable], instead: Sequence[Variable]
 ) -> list[Variable]:

@@ -25,7 +25,7 @@ version = release = installed_version("pymc-private")
 
 extensions = [
     "matplotlib.sphinxext.plot_directive",
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
@@ -33,6 +33,8 @@ extensions = [
 plot_formats = ["png"]
 plot_html_show_formats = plot_html_show_source_link = False
 myst_heading_anchors = 3
+nb_execution_mode = "off"  # notebooks show the outputs that are stored in them
+nb_merge_streams = True
 exclude_patterns = ["_build"]
 html_title = f"{project} {version}"
 html_theme = "pydata_sphinx_theme"

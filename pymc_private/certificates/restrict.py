@@ -127,7 +127,8 @@ def _check_region(
         raise DomainError("shape= is of lipschitz=", got=repr(shape), allowed="'set' or 'box'")
     if lipschitz is not None and private.metric is not None:
         raise Unsupported(
-            "L is of replaced records, and this model's neighbors are at a distance",
+            "lipschitz= bounds what a whole record changes, and this model's neighbors are at a "
+            "distance",
             got=private.neighbors,
             allowed="neighbors='substitute' or 'add_remove'",
             do="trim by mass= or box=",

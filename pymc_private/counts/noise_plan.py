@@ -157,7 +157,7 @@ class CountPlan:
 def plan_counts(budget: CountBudget, design: CountDesign, method: str = "auto") -> CountPlan:
     """Choose the method and parameters of the least expected divergence at the public profile."""
     if method not in METHODS:
-        raise DomainError("method=", got=repr(method), allowed=", ".join(METHODS))
+        raise DomainError("method= is not known", got=repr(method), allowed=", ".join(METHODS))
     if design.sensitivity is not None:
         return _vector_statistic_plan(budget, design, method)
     if design.prior is not None:

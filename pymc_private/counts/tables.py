@@ -275,7 +275,7 @@ def max_families_affected(families: Sequence[CountFamily], unit: str) -> int:
     if unit == "row":
         return len(families)
     if unit != "attribute":
-        raise DomainError("unit=", got=repr(unit), allowed='"row" or "attribute"')
+        raise DomainError("unit= is not known", got=repr(unit), allowed='"row" or "attribute"')
     unnamed = [f.name for f in families if not f.named and (len(f.shape) > 1 or len(families) > 1)]
     if unnamed:
         raise DomainError(

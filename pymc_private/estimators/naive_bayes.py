@@ -129,7 +129,9 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
             Nothing was charged.
         """
         if self.unknown not in ("ignore", "error"):
-            raise DomainError("unknown=", got=repr(self.unknown), allowed='"ignore" or "error"')
+            raise DomainError(
+                "unknown= is not known", got=repr(self.unknown), allowed='"ignore" or "error"'
+            )
         with self._restored_unless_released():
             return self._count(X, y, "first")
 

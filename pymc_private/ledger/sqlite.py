@@ -418,7 +418,11 @@ def own_entry(state: LedgerState, entry: Entry) -> Entry:
         )
     if 1 <= entry.number < len(state.heads) and state.heads[entry.number] == entry.head:
         return state.entries[entry.number - 1]
-    raise Incompatible("This charge is not in this ledger.", got=f"charge {entry.number}")
+    raise Incompatible(
+        "This charge is not in this ledger.",
+        got=f"charge {entry.number}",
+        do="pass one of this ledger's own .entries",
+    )
 
 
 def append_charge(connection: sqlite3.Connection, number: int, body: str, head: str) -> Entry:

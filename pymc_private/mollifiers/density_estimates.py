@@ -61,7 +61,7 @@ def fit_log_ratio(rows: np.ndarray, reference: Reference, how: Any) -> LogRatio:
     if callable(how):
         return how
     raise DomainError(
-        "estimate=",
+        "estimate= is not known",
         got=repr(how)[:80],
         allowed=f"{', '.join(map(repr, ESTIMATE_NAMES))}, a classifier, or a function of rows",
     )

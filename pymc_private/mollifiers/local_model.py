@@ -93,7 +93,9 @@ class LocalSampler:
     ) -> None:
         self.reference = as_reference(reference)
         if kind not in LOCAL_KINDS:
-            raise DomainError("kind=", got=repr(kind), allowed=", ".join(map(repr, LOCAL_KINDS)))
+            raise DomainError(
+                "kind= is not known", got=repr(kind), allowed=", ".join(map(repr, LOCAL_KINDS))
+            )
         finite = isinstance(self.reference, FiniteReference)
         if not finite and (kind == "response" or window == "minimax"):
             raise DomainError(
@@ -168,7 +170,7 @@ class LocalSampler:
         """
         users = list(holdings)
         if not users:
-            raise DomainError("no users", allowed="one or more")
+            raise DomainError("the values of users are missing", allowed="one or more")
         source: Randomness = SystemRandomness()
         if random_seed is not None:
             source = SeededRandomness.from_seed(random_seed)
@@ -278,7 +280,9 @@ class LocalDraws:
         if method == "plain":
             return self.frequencies()
         if method != "unmix":
-            raise DomainError("method=", got=repr(method), allowed="'auto', 'plain', 'unmix'")
+            raise DomainError(
+                "method= is not known", got=repr(method), allowed="'auto', 'plain', 'unmix'"
+            )
         channel = self.sampler._channel
         return project_to_hull(self.frequencies(), Hull(channel))
 

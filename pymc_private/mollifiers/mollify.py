@@ -311,7 +311,7 @@ def _target_mass(target: Any, base: FiniteReference) -> Any:
             return _label_frequencies(values, base)
         if values.sum() != 1:
             raise DomainError(
-                "as many whole numbers as categories may be counts or rows",
+                "whole numbers, as many as there are categories, could be counts or rows of data",
                 got=f"{len(values)} numbers for {len(base.mass)} categories",
                 allowed="probabilities, counts by label, or rows",
                 do="give counts as a dict, {label: count}, or rows as one column, shape (n, 1)",

@@ -135,7 +135,9 @@ def as_window(epsilon: float, window: Window | float | str) -> Window:
     if isinstance(window, str):
         if window != "symmetric":
             raise DomainError(
-                "window=", got=repr(window), allowed="'symmetric', a share in (0, 1), or a Window"
+                "window= is not known",
+                got=repr(window),
+                allowed="'symmetric', a share in (0, 1), or a Window",
             )
         return Window.symmetric(epsilon)
     return Window.asymmetric(epsilon, window)
@@ -166,7 +168,9 @@ def resolve_budget(
     draw. Refuses contradictory arguments, and a window whose draws cost more than `total`.
     """
     if kind is not None and kind not in MOLLIFIER_KINDS:
-        raise DomainError("kind=", got=repr(kind), allowed=", ".join(map(repr, MOLLIFIER_KINDS)))
+        raise DomainError(
+            "kind= is not known", got=repr(kind), allowed=", ".join(map(repr, MOLLIFIER_KINDS))
+        )
     plain = not hull and isinstance(window, str) and window == "symmetric"
     if not plain and kind == "tilt":
         raise DomainError(

@@ -451,7 +451,9 @@ def gamma_pair_rdp(order: float, r: float, alpha: float, direction: str = "both"
 def _check_direction(direction: str) -> str:
     allowed = ("both", *DIRECTIONS)
     if direction not in allowed:
-        raise DomainError("direction=", got=repr(direction), allowed=", ".join(allowed))
+        raise DomainError(
+            "direction= is not known", got=repr(direction), allowed=", ".join(allowed)
+        )
     return direction
 
 

@@ -311,7 +311,9 @@ class Guarantee:
             cell = PrivacyEvent("discrete_gaussian", root_up(ratio), count=cells)
             return cls._of(cell, **options)
         raise DomainError(
-            "distribution=", got=repr(distribution), allowed="discrete_gaussian, gaussian, laplace"
+            "distribution= is not known",
+            got=repr(distribution),
+            allowed="discrete_gaussian, gaussian, laplace",
         )
 
     @classmethod
@@ -549,4 +551,8 @@ def _exact_ratio(sensitivity: float, noise: float) -> Fraction:
 
 def _check_types(name: str, parts: Iterable[Any], kind: type) -> None:
     if not all(isinstance(part, kind) for part in parts):
-        raise DomainError(f"{name}=", got=repr(parts)[:80], allowed=f"of type {kind.__name__}")
+        raise DomainError(
+            f"{name}= holds something of another type",
+            got=repr(parts)[:80],
+            allowed=f"of type {kind.__name__}",
+        )

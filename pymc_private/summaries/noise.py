@@ -68,7 +68,10 @@ def largest_mu(epsilon: float, delta: float) -> float:
     check_positive(epsilon=stated)
     if not 0 < probability < 1:
         raise DomainError(
-            "Gaussian noise needs a delta", got=f"delta={delta}", allowed="0 < delta < 1"
+            "Gaussian noise needs a delta",
+            got=f"delta={delta}",
+            allowed="0 < delta < 1",
+            do="a small one, such as 1e-6",
         )
     at, within = float_down(stated), float_down(probability)
     mu = float(mu_affordable(at, within))

@@ -274,5 +274,6 @@ def _refuse_discrete(private: PrivateModel) -> None:
             "a summary needs a density of the parameters, and these are discrete",
             got=", ".join(discrete),
             allowed="continuous free variables",
-            do="sum them out: pm.Mixture, or marginalize of pymc_extras",
+            do="pmp.marginalize(model, name), if each record has its own, or pm.Mixture; or "
+            "draws, sampler='grid', which keep them",
         )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from typing import Any, Protocol
 
@@ -50,6 +51,8 @@ def as_table(data: Any) -> Table:
     ------
     DomainError
         No table, or one of an engine that narwhals does not know.
+    Unsupported
+        A relation of DuckDB, without PyArrow.
     """
     module = type(data).__module__
     if module.startswith(("pandas", "dask")) and hasattr(data, "columns"):
@@ -58,6 +61,12 @@ def as_table(data: Any) -> Table:
         return ArrowDataset(data)
     if module.startswith("dask") and hasattr(data, "npartitions"):
         return DaskTable(data)
+    if module.startswith(("duckdb", "_duckdb")) and not find_spec("pyarrow"):
+        raise Unsupported(
+            "rows of DuckDB come by PyArrow, which is not installed; nothing was charged",
+            got="a relation of DuckDB",
+            do="pip install pyarrow, which pymc-private[duckdb] brings",
+        )
     import narwhals as nw
 
     try:

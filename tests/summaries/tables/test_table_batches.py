@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import dask.dataframe as dd
 import duckdb
 import numpy as np
@@ -10,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from pymc_private.errors import DomainError
+from pymc_private.errors import DomainError, Unsupported
 from pymc_private.summaries.tables import table_batches
 from pymc_private.summaries.tables.table_batches import (
     as_table,
@@ -106,3 +108,9 @@ def test_a_stream_of_batches_is_closed_although_reading_stops():
 def test_no_table():
     with pytest.raises(DomainError, match="no table"):
         as_table({"x": [1.0]})
+
+
+def test_duckdb_without_pyarrow_is_refused_in_words(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(Unsupported, match="PyArrow, which is not installed"):
+        as_table(duckdb.sql("select 1 as x"))

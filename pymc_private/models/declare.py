@@ -254,9 +254,7 @@ def read_declaration(
     if records is None:
         raise missing_domain_error(model, found, [], None, domain, options)
     if constants not in ("private", "public"):
-        raise DomainError(
-            "constants= is not known", got=repr(constants), allowed="'private', 'public'"
-        )
+        raise DomainError("constants= is unknown", got=repr(constants), allowed="private, public")
     axes = records_axes(found, records, model)
     n = record_count(axes, found)
     private = [(c, axis) for c, axis in axes.items() if not _is_listed(c, public)]

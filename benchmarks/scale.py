@@ -1,12 +1,13 @@
 """Summaries of tables of many rows: seconds and memory of each engine, beside its own pass.
 
-Run ``python -m benchmarks.scale [rows] [engine ...]``, rows such as ``1e5,1e6``. A Parquet file of
-ten covariates and a binary outcome is written to a temporary folder; each engine sums all its
+Run ``python -m benchmarks.scale [rows] [engine ...]``, rows such as ``1e5,1e6``. A Parquet folder
+of ten covariates and a binary outcome is written to a temporary folder; each engine sums all its
 columns, and then summarizes a logistic model of it at epsilon = 1, each in a process of its own.
-Columns: seconds of processor time of the engine's own pass, of the plan and of the summary (its
-check, rehearsal, 14 readings or one, and compilation), seconds by the clock of the summary, and
-the largest memory of the process (MB). All engines must release the same sums, to the bit, under
-noise of one public seed: printed is a digest of them.
+Columns: seconds of processor time of the engine's own pass, of the plan, of the check before the
+charge, and of the whole summary (check, rehearsal, pilots, main pass, and compilation), seconds by
+the clock of the summary, and the largest memory (MB); all of them of the process and its children,
+such as the workers of Spark and its Java (Linux). All engines must release the same sums, to the
+bit, under noise of one public seed: ``--bits`` prints a digest of them.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -81,9 +82,58 @@ def dask(path: Path) -> tuple[Any, Callable[[Any], Any]]:
     return dd.read_parquet(path), lambda t: t.sum().compute()
 
 
+def spark(path: Path) -> tuple[Any, Callable[[Any], Any]]:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    made = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    made = made.config("spark.driver.memory", "1g").config("spark.log.level", "ERROR")
+    sums = [f"sum({name})" for name in [*FEATURES, "y"]]
+    return made.getOrCreate().read.parquet(str(path)), lambda t: t.selectExpr(*sums).collect()
+
+
 ENGINES: dict[str, Callable[[Path], tuple[Any, Callable[[Any], Any]]]] = {
     "polars": polars, "duckdb": duckdb, "pyarrow": pyarrow, "pandas": pandas, "dask": dask,
+    "spark": spark,
 }  # fmt: skip
+
+
+# ---- of a process and its children -------------------------------------------------------------
+def family() -> list[list[str]]:
+    """Fields of ``/proc/*/stat`` of this process and all that it started."""
+    found: dict[int, list[str]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = entry.read_text()
+        except OSError:  # it ended
+            continue
+        found[int(entry.parent.name)] = text[text.rindex(")") + 2 :].split()
+    own = {os.getpid()}
+    for _ in range(8):  # generations
+        own |= {pid for pid, fields in found.items() if int(fields[1]) in own}
+    return [found[pid] for pid in own]
+
+
+def processor_seconds() -> float:
+    """User and system time, also of children that ended."""
+    ticks = sum(int(value) for fields in family() for value in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+class Memory(threading.Thread):
+    """The largest resident memory of the family, looked at ten times a second."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.most = 0
+        self.start()
+
+    def run(self) -> None:
+        """Look until the process ends."""
+        while True:
+            pages = sum(int(fields[21]) for fields in family())
+            self.most = max(self.most, pages * os.sysconf("SC_PAGE_SIZE"))
+            time.sleep(0.1)
 
 
 def planned(n: int) -> Any:
@@ -101,11 +151,12 @@ def planned(n: int) -> Any:
 
 
 def digest(plan: Any, table: Any) -> str:
-    """A digest of what is released with noise of a public seed."""
+    """A digest of what is released with noise, and coins, of a public seed."""
     from pymc_private.summaries.summary_job import made_up_noise
     from pymc_private.summaries.tables.read_table import records_of_table
 
-    records = records_of_table(plan.private, table, None, None)
+    part = getattr(plan.mechanism, "part", None)
+    records = records_of_table(plan.private, table, None, None, part, seed=0)
     released = plan.mechanism.release(records, made_up_noise(plan.private))
     found = hashlib.sha256()
     for name in sorted(released):
@@ -116,24 +167,32 @@ def digest(plan: Any, table: Any) -> str:
 def measure(engine: str, path: Path, n: int, bits: bool) -> None:
     """Print one row of the table."""
     import pymc_private as pmp
+    from pymc_private.summaries.tables.table_records import TableRecords
 
     table, own_pass = ENGINES[engine](path)
-    marks = [time.process_time()]
-    own_pass(table)
-    marks.append(time.process_time())
-    plan = planned(n)
-    marks.append(time.process_time())
     if bits:
-        print(f"{n:10.0e} {engine:8s} {digest(plan, table)}", flush=True)
+        print(f"{n:10.0e} {engine:8s} {digest(planned(n), table)}", flush=True)
         return
+    check, checked = TableRecords.check, []
+
+    def timed(self: TableRecords) -> None:
+        start = processor_seconds()
+        check(self)
+        checked.append(processor_seconds() - start)
+
+    TableRecords.check = timed  # type: ignore[method-assign]
+    memory, marks = Memory(), [processor_seconds()]
+    own_pass(table)
+    marks.append(processor_seconds())
+    plan = planned(n)
+    marks.append(processor_seconds())
     clock = time.time()
     ledger = pmp.Ledger(epsilon=1, delta=1e-6)
     pmp.summarize(plan, data=table, ledger=ledger, progressbar=False)
-    marks.append(time.process_time())
+    marks.append(processor_seconds())
     own, planning, summary = np.diff(marks)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{n:10.0e} {engine:8s} {own:8.1f} {planning:8.1f} {summary:8.1f} "
-          f"{time.time() - clock:8.1f} {memory:8.0f}", flush=True)  # fmt: skip
+    print(f"{n:10.0e} {engine:8s} {own:8.1f} {planning:8.1f} {checked[0]:8.1f} {summary:8.1f} "
+          f"{time.time() - clock:8.1f} {memory.most / 2**20:8.0f}", flush=True)  # fmt: skip
 
 
 def main() -> None:
@@ -148,7 +207,8 @@ def main() -> None:
     if given.path is not None:
         measure(given.engines[0], given.path, int(float(given.rows)), given.bits)
         return
-    header = f"{'engine':8s} {'own':>8s} {'plan':>8s} {'summary':>8s} {'clock':>8s} {'MB':>8s}"
+    header = f"{'engine':8s} {'own':>8s} {'plan':>8s} {'check':>8s} {'summary':>8s} "
+    header += f"{'clock':>8s} {'MB':>8s}"
     print(f"{'rows':>10s} {header if not given.bits else 'engine'}")
     for rows in given.rows.split(","):
         with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ import pymc_private as pmp
 
 PAGES = (
     "index", "tutorial", "how-to", "how-to-models", "how-to-settings", "how-to-releases",
-    "criticism",
+    "how-to-tables", "criticism",
 )  # fmt: skip
 """Pages whose blocks run from top to bottom without anything else."""
 SHORT = {"draws": 60, "tune": 60, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False}

@@ -76,6 +76,11 @@ def test_a_table_that_changes_is_charged_and_not_released(plan, monkeypatch):
         summarized(plan, frame(ROWS), ledger=book, name="main")
     assert len(book.entries) == 1
     assert "nothing was charged" not in str(caught.value)
+    monkeypatch.undo()
+    with pytest.raises(Incompatible, match="again=True to charge anew"):  # noise is not kept
+        summarized(plan, frame(ROWS), ledger=book, name="main")
+    assert summarized(plan, frame(ROWS), ledger=book, name="main", again=True).private
+    assert len(book.entries) == 2
 
 
 def test_units_own_as_many_rows_as_was_declared():
@@ -124,6 +129,14 @@ def test_a_table_beside_records_is_refused():
         summarized(plan, table)
     with pytest.raises(DomainError, match="are of a table"):
         pmp.summarize(plan, id="person", ledger=ledger())
+
+
+def test_a_second_round_needs_the_records(plan):
+    book = ledger()
+    summary = summarized(plan, frame(ROWS), ledger=book)
+    with pytest.raises(Incompatible, match="placeholder rows"):
+        pmp.refine(summary, epsilon=1, ledger=book)
+    assert len(book.entries) == 1
 
 
 def test_several_plans_take_no_table(plan):

@@ -171,8 +171,9 @@ def array_candidates(model: pm.Model) -> list[ArrayCandidate]:
     for variable in model.data_vars:
         if variable not in found:
             dims = model.named_vars_to_dims.get(variable.name) or ()
+            implied = getattr(model, "implied_domains", {}).get(variable.name)  # of `marginalize`
             found[variable] = ArrayCandidate(
-                variable.name, (), variable, tuple(dims), _array_shape(variable), None, "data"
+                variable.name, (), variable, tuple(dims), _array_shape(variable), implied, "data"
             )
     return list(found.values())
 

@@ -35,6 +35,7 @@ from pymc_private.analysis.traversal import rebuild_by_rule
 from pymc_private.errors import DomainError, NotCertified, Unsupported, suggest_arguments
 from pymc_private.models.compat import copy_model
 from pymc_private.models.distributions import distribution_class
+from pymc_private.models.person_rows import PersonRows, person_rows
 
 MOST_NODES = 1024
 """Most combinations of values of all the variables that are summed over together."""
@@ -49,7 +50,9 @@ MOST_VALUES = 64
 
 
 @suggest_arguments
-def marginalize(model: Any, *names: str, points: int = 21) -> pm.Model:
+def marginalize(
+    model: Any, *names: str, points: int = 21, rows_per_record: int | None = None
+) -> pm.Model:
     """Sum or integrate out variables with one entry per record; the model given is untouched.
 
     Parameters
@@ -61,6 +64,11 @@ def marginalize(model: Any, *names: str, points: int = 21) -> pm.Model:
     points : int
         Nodes of the Gauss-Hermite rule of a normal variable, 3 to 101. A record that tells much
         about its own entry (many items) needs more.
+    rows_per_record : int, optional
+        For a model with one line per row of a person, which reads the variables by an index of
+        persons: the most rows that a person may own, a public number. Arrays of rows become arrays
+        (persons, rows_per_record, ...), and ``<dim>_rows`` the number of rows of each person. A
+        person is then one record, with all rows.
 
     Returns
     -------
@@ -72,7 +80,7 @@ def marginalize(model: Any, *names: str, points: int = 21) -> pm.Model:
     Raises
     ------
     DomainError
-        No such variable; `points` out of range.
+        No such variable; `points` out of range; a person with more rows than declared, or none.
     Unsupported
         A variable that is shared by records (its sum would couple them), that another variable's
         prior reads, or of another distribution.
@@ -108,6 +116,9 @@ def marginalize(model: Any, *names: str, points: int = 21) -> pm.Model:
     _refuse_shared(copy, latents)
     _refuse_other_readers(copy, latents, outcomes)
     values = {rv: _value_of(copy, rv) for rv in outcomes}
+    rows = None
+    if rows_per_record is not None:
+        rows = person_rows(copy, latents, values, rows_per_record)
     inputs = {rv: rv.type(name=rv.name) for rv in copy.free_RVs}
     logps = conditional_logp({**inputs, **values}, warn_rvs=False)
     logps |= {
@@ -115,14 +126,17 @@ def marginalize(model: Any, *names: str, points: int = 21) -> pm.Model:
         for rv in outcomes
         if distribution_class(rv) == "CategoricalRV"
     }
-    for rv in outcomes:
-        _check_rows(logps[values[rv]], rv, inputs, latents, copy.eval_rv_shapes())
-    each = [_sum_of_row(logps[values[rv]]) for rv in outcomes]
+    if rows is None:
+        for rv in outcomes:
+            _check_rows(logps[values[rv]], rv, inputs, latents, copy.eval_rv_shapes())
+        each = [_sum_of_row(logps[values[rv]]) for rv in outcomes]
+    else:
+        each = [rows.term(logps[values[rv]]) for rv in outcomes]
     nodes = [_nodes_of(rv, inputs[rv], points) for rv in latents]
     whole = _summed(pt.add(*each) if len(each) > 1 else each[0], nodes)
     back = {variable: rv for rv, variable in inputs.items() if rv not in latents}
     (whole,) = graph_replace([whole], back, strict=False)
-    return _rebuilt(copy, latents, values, whole)
+    return _rebuilt(copy, latents, values, whole, rows, points)
 
 
 @dataclass(frozen=True)
@@ -161,6 +175,32 @@ class Generator:
     factor: str
     outcomes: dict[str, Variable]
     latents: tuple[Variable, ...]
+    rows: RowsOfRecord | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOfRecord:
+    """What a marginal potential knows of the rows of its records.
+
+    Attributes
+    ----------
+    count : str
+        The data variable with the number of rows of each record.
+    most : int
+        K, the most rows.
+    locations : tuple of Variable
+        The first parameter of the outcome's distribution at each place, one entry per record.
+    points : int
+        Nodes of the Gauss-Hermite rule.
+    arrays : tuple of str
+        Data variables with an entry for each place of each record.
+    """
+
+    count: str
+    most: int
+    locations: tuple[Variable, ...]
+    points: int
+    arrays: tuple[str, ...]
 
 
 def _check_arguments(model: Any, names: Sequence[str], points: Any) -> None:
@@ -261,7 +301,8 @@ def _rows_error(name: str, got: str) -> Unsupported:
         f"row i of the log-density of '{name}' is not proved to read entry i alone",
         got=got,
         allowed="an observed variable whose first axis is that of the records",
-        do="one row per record: an array (persons, items) in the place of one line per answer",
+        do="one row per record: an array (persons, items) in the place of one line per answer; or "
+        "rows_per_record=, the most rows that a person may own",
     )
 
 
@@ -361,32 +402,71 @@ def _without_static_shape(node: Apply, inputs: list[Variable]) -> Variable | Non
 
 
 def _rebuilt(
-    old: pm.Model, latents: Sequence[Variable], values: dict[Variable, Variable], whole: Variable
+    old: pm.Model,
+    latents: Sequence[Variable],
+    values: dict[Variable, Variable],
+    whole: Variable,
+    rows: PersonRows | None,
+    points: int,
 ) -> pm.Model:
     """A model of what is left, with a potential of one term per record."""
-    new = model_without(old, latents, values)
+    drawn, of_rows = {values[rv].name: rv for rv in values}, None
+    if rows is not None:
+        _refuse_several(values)
+        ((rv, value),) = values.items()
+        made, locations = rows.drawn(rv)
+        names = tuple(str(v.name) for v in rows.wide.values())
+        drawn = {rows.wide[value].name: made}
+        of_rows = RowsOfRecord(rows.count.name, rows.most, locations, points, names)
+    new = model_without(old, latents, values, rows)
     name = "_".join(rv.name for rv in values)
     first = old.named_vars_to_dims.get(next(iter(values)).name) or (None,)
+    if rows is not None:
+        first = (rows.person,)
     with new:
         pm.Potential(f"{name}_marginal", whole, dims=first[:1] if first[0] else None)
-    drawn = {values[rv].name: rv for rv in values}
-    add_generator(new, Generator(f"{name}_marginal", drawn, tuple(latents)))
+    add_generator(new, Generator(f"{name}_marginal", drawn, tuple(latents), of_rows))
     return new
 
 
+def _refuse_several(values: Mapping[Variable, Variable]) -> None:
+    """Refuse several outcomes of a row."""
+    if len(values) > 1:
+        raise Unsupported(
+            "rows of persons have one outcome each",
+            got=", ".join(rv.name for rv in values),
+            allowed="one observed variable",
+            do="a model for each outcome",
+        )
+
+
 def model_without(
-    old: pm.Model, latents: Sequence[Variable], values: Mapping[Variable, Variable]
+    old: pm.Model,
+    latents: Sequence[Variable],
+    values: Mapping[Variable, Variable],
+    rows: PersonRows | None = None,
 ) -> pm.Model:
     """The model without some free variables, and with some observed ones as data variables.
 
     `values` are the data of the latter; those that PyMC casts are data variables as they are.
-    Deterministics that read what is left out are left out.
+    Deterministics that read what is left out are left out. With `rows`, arrays of persons take the
+    place of arrays of rows.
     """
     new = pm.Model(coords=dict(old.coords))
     dims = old.named_vars_to_dims
     held = [v for v in values.values() if v.owner is None and v not in old.data_vars]
+    gone = {*latents, *values}
+    if rows is not None:
+        gone |= rows.replaced
+        new.implied_domains = {rows.count.name: rows.domain}
+        new.add_coord(rows.row_dim, range(rows.most))
+        if rows.person not in new.coords:
+            new.add_coord(rows.person, range(rows.count.get_value().size))
+        for variable, names in rows.dims.items():
+            new.register_data_var(variable, dims=names)
     for variable in (*old.data_vars, *held):
-        new.register_data_var(variable, dims=dims.get(variable.name))
+        if variable not in gone:
+            new.register_data_var(variable, dims=dims.get(variable.name))
     for rv in (*old.free_RVs, *old.observed_RVs):
         if rv in latents or rv in values:
             continue
@@ -397,7 +477,6 @@ def model_without(
     for potential in old.potentials:
         new.potentials.append(potential)
         new.add_named_variable(potential, dims=dims.get(potential.name))
-    gone = {*latents, *values}
     for variable in old.deterministics:
         if gone.isdisjoint(ancestors([variable])):
             new.deterministics.append(variable)

@@ -14,6 +14,8 @@ from pymc_private.summaries.density.outcome_nodes import check_mass
 from pymc_private.summaries.density.outcome_support import outcome_support
 from pymc_private.summaries.density.quadrature_model import QuadratureModel
 from pymc_private.summaries.density.record_density import RecordDensity
+from pymc_private.summaries.persons.person_density import rows_of_persons
+from pymc_private.summaries.persons.person_mechanism import person_score_mechanism
 from pymc_private.summaries.scores.group_labels import refuse_tiny_groups, refuse_wrong_labels
 from pymc_private.summaries.scores.pilot_part import pilot_part
 from pymc_private.summaries.scores.reference import covariate_moments, reference_rows
@@ -55,6 +57,8 @@ def score_mechanism(
     NotInformative
         Groups that are too small for the budget.
     """
+    if rows_of_persons(private) is not None:
+        return person_score_mechanism(private, mu, reference=reference, n=n)
     density = RecordDensity(private, of_coefficients=True)
     guess = (n or ASSUMED_N) if private.neighbors == ADD_REMOVE else private.record_count
     if density.labels:

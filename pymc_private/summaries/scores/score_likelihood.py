@@ -472,8 +472,9 @@ def _node_base(
     A node without mass takes the value of its row's heaviest node, where every density is finite.
     """
     nodes = model.nodes(model.predictors(center, rows), rows)
-    heaviest = np.take_along_axis(nodes.values, mass.argmax(axis=1)[:, None], axis=1)
+    heaviest = nodes.values[np.arange(len(mass)), mass.argmax(axis=1)][:, None]
     with np.errstate(all="ignore"):
         base = np.log(mass) - model.log_density(center[None], rows, nodes.values)[0]
     usable = np.isfinite(base)
-    return np.where(usable, nodes.values, heaviest), np.where(usable, base, NO_MASS)
+    wide = usable.reshape(*usable.shape, *[1] * (nodes.values.ndim - 2))
+    return np.where(wide, nodes.values, heaviest), np.where(usable, base, NO_MASS)

@@ -1,0 +1,118 @@
+r"""Nodes of the outcomes of a person: vectors of answers and their masses, from the family alone.
+
+Expectations under p(y | x, theta) of all K outcomes of a person are wanted for each of many
+persons. Up to 64 patterns of binary answers are all taken, with their probabilities. Else nodes are
+Q points of a Sobol sequence in the unit cube of the effect and the K outcomes, in antithetic pairs,
+moved by a shift that depends on the person's entries: then what the rule gets wrong differs from
+person to person and averages out in a sum over many. Masses 1 / Q are tilted so that the mean of
+the scores is zero, as it is under the density (control variates): expectations of what is linear in
+the scores, most of a clipped score, are then exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import product
+
+import numpy as np
+from scipy.special import ndtri
+
+from pymc_private.summaries.density.outcome_nodes import OutcomeNodes
+from pymc_private.summaries.persons.effect_integrals import BernoulliEffects, EffectIntegral
+from pymc_private.summaries.scores.reference import sobol_points
+
+PAIRS = 32
+"""Antithetic pairs of nodes."""
+MOST_PATTERNS = 64
+"""Most patterns of binary answers that are all taken."""
+LEAST_MASS = 0.05
+"""Least mass of a node, in units of equal masses."""
+RIDGE = 1e-6
+"""Added to the covariance of scores, in units of its trace."""
+LARGEST = 1e100
+"""Scores are cut here, so that their squares are finite and no system is singular."""
+INNERMOST = 1e-6
+"""Uniform numbers are at least this far from 0 and 1."""
+SEED = 20260107
+
+
+def person_nodes(
+    family: EffectIntegral,
+    predictors: np.ndarray,
+    has: np.ndarray,
+    entries: Sequence[np.ndarray],
+    domain: tuple[float, float],
+) -> OutcomeNodes:
+    """Nodes of the outcomes of N persons: values (N, Q, K).
+
+    Parameters
+    ----------
+    family : EffectIntegral
+    predictors : array, shape (N, m)
+    has : bool array, shape (N, K)
+    entries : sequence of array
+        What is known of the persons, first axis N: it decides the shift.
+    domain : tuple of float
+        Ends to which outcomes are clipped, as data are.
+    """
+    width = has.shape[1]
+    with np.errstate(all="ignore"):  # no warning may depend on a record
+        if isinstance(family, BernoulliEffects) and 2**width <= MOST_PATTERNS:
+            values, mass = _all_patterns(family, predictors, has)
+        else:
+            unit = _shifted(_cube(width + 1), entries)
+            inner = np.clip(unit, INNERMOST, 1.0 - INNERMOST)
+            z = ndtri(inner[..., 0])
+            values = family.outcomes(predictors, z, inner[..., 1:])
+            mass = tilted_mass(family.scores(predictors, has, values))
+        total = mass.sum(axis=1)
+        sound = np.isfinite(total) & (total > 0.0)
+        mass = np.where(sound[:, None], mass / np.where(sound, total, 1.0)[:, None], 0.0)
+    return OutcomeNodes(values, mass, np.clip(values, *domain), total)
+
+
+def _all_patterns(
+    family: EffectIntegral, predictors: np.ndarray, has: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """All answers with their probabilities; places without a row are 0."""
+    patterns = np.array(list(product((0.0, 1.0), repeat=has.shape[1])))
+    values = np.broadcast_to(patterns, (len(has), *patterns.shape))
+    possible = ~((values == 1.0) & ~has[:, None]).any(axis=2)
+    return values, np.where(possible, np.exp(family.log_density(predictors, has, values)), 0.0)
+
+
+@cache
+def _cube(dimensions: int) -> np.ndarray:
+    return sobol_points(dimensions, PAIRS, 0)
+
+
+def _shifted(points: np.ndarray, entries: Sequence[np.ndarray]) -> np.ndarray:
+    """Points (N, 2 Q, d) moved around the torus by what the entries are, and their mirrors."""
+    rng, count = np.random.default_rng(SEED), len(entries[0]) if entries else 1
+    shift = np.zeros((count, points.shape[1]))
+    for array in entries:
+        flat = np.asarray(array, dtype=float).reshape(count, -1)
+        for column in flat.T:
+            shift += np.mod(column[:, None] * rng.uniform(10.0, 100.0, points.shape[1]), 1.0)
+    moved = np.mod(points + np.where(np.isfinite(shift), shift, 0.0)[:, None], 1.0)
+    return np.concatenate([moved, 1.0 - moved], axis=1)
+
+
+def tilted_mass(scores: np.ndarray) -> np.ndarray:
+    """Masses (N, Q) near 1 / Q under which scores (N, Q, m) have the mean 0."""
+    count, q, m = scores.shape
+    usable = np.isfinite(scores).all(axis=2)
+    scores = np.clip(np.where(usable[..., None], scores, 0.0), -LARGEST, LARGEST)
+    mean = scores.sum(axis=1) / q
+    away = scores - mean[:, None]
+    covariance = np.empty((count, m, m))
+    for k in range(m):
+        covariance[:, k] = (away[..., k, None] * away).sum(axis=1) / q
+    trace = np.trace(covariance, axis1=1, axis2=2)
+    ridge = RIDGE * np.where(trace > 0.0, trace, 1.0)
+    slope = np.linalg.solve(covariance + ridge[:, None, None] * np.eye(m), mean[..., None])[..., 0]
+    tilt = np.ones((count, q))
+    for k in range(m):
+        tilt -= slope[:, k, None] * away[..., k]
+    return np.where(usable, np.maximum(tilt, LEAST_MASS), 0.0) / q

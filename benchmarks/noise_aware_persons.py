@@ -11,8 +11,9 @@ record, and ``records_per_unit=rows``, which protects the same; its posterior ta
 independent. Printed for both: error of posterior means of the coefficients b, in standard
 deviations of the posterior of the persons' records (median over simulations and root mean square),
 median width of 90% intervals relative to that posterior, and coverage of 90% intervals of b; for
-persons also the coverage of all parameters. ``--seed`` gives other data sets, ``--save FILE`` adds
-a JSON line for each simulation.
+persons also the coverage of all parameters. Only the first ``--compared`` data sets (default: all)
+are compared with the posterior of the records and with rows; the others tell coverage of persons.
+``--seed`` gives other data sets, ``--save FILE`` adds a JSON line for each simulation.
 """
 
 from __future__ import annotations
@@ -121,80 +122,105 @@ def released(plan: Any, records: dict[str, np.ndarray], units: int, rng: Any) ->
 
 
 def compared(found: Any, exact: Any, theta: np.ndarray, mine: list[int], own: list[int]) -> Any:
-    """Errors, widths and what was held, of some coordinates."""
+    """Errors, widths and what was held, of some coordinates; no errors without an exact one."""
     low, high = (q[mine] for q in found.quantiles(LEVEL))
-    ends = [q[own] for q in exact.quantiles(LEVEL)]
-    return {
-        "error": ((found.mean[mine] - exact.mean[own]) / exact.sd[own]).tolist(),
-        "width": ((high - low) / (ends[1] - ends[0])).tolist(),
+    held = {
         "held": ((low <= theta[own]) & (theta[own] <= high)).tolist(),
         "effective": found.effective,
     }
-
-
-def measured(setting: Setting, epsilon: float, simulations: int, seed: int, save: str) -> None:
-    """Print what a setting gives, after each simulation."""
-    plans = {
-        kind: make_summary_plan(
-            setting.private(kind == "persons"), epsilon=epsilon, delta=DELTA, method="scores"
-        )
-        for kind in ("persons", "rows")
+    if exact is None:
+        return held
+    ends = [q[own] for q in exact.quantiles(LEVEL)]
+    return held | {
+        "error": ((found.mean[mine] - exact.mean[own]) / exact.sd[own]).tolist(),
+        "width": ((high - low) / (ends[1] - ends[0])).tolist(),
     }
-    print(f"{setting} at epsilon {epsilon:g}: {plans['persons'].summary()}", flush=True)
-    model = plans["persons"].mechanism.model
-    density = SimpleNamespace(
-        outcome=model.density.outcome,
-        public_rows={},
-        parameters=model.parameters,
-        predictors=model.predictors,
-        scores=model.scores,
-        jacobian=model.jacobian,
-        log_density=model.log_density,
-    )
-    parameters, rows = model.parameters, list[dict[str, Any]]()
-    names = coordinate_names(parameters)
-    other = coordinate_names(plans["rows"].mechanism.parameters)
-    slopes = [k for k, name in enumerate(names) if name.startswith("b[")]
-    theirs = [k for k, name in enumerate(other) if name.startswith("b[")]
-    for k, theta in enumerate(parameters.draws(simulations, seed)):
-        rng, began = np.random.default_rng([seed, k]), time.process_time()
+
+
+class Study:
+    """One setting at one epsilon: both plans, made once."""
+
+    def __init__(self, setting: Setting, epsilon: float) -> None:
+        self.setting = setting
+        self.persons, self.rows = (
+            make_summary_plan(
+                setting.private(effects), epsilon=epsilon, delta=DELTA, method="scores"
+            )
+            for effects in (True, False)
+        )
+        model = self.persons.mechanism.model
+        self.density = SimpleNamespace(
+            outcome=model.density.outcome,
+            public_rows={},
+            parameters=model.parameters,
+            predictors=model.predictors,
+            scores=model.scores,
+            jacobian=model.jacobian,
+            log_density=model.log_density,
+        )
+
+    def one(self, theta: np.ndarray, rng: np.random.Generator, whole: bool) -> dict[str, Any]:
+        """One simulation at a parameter vector, compared with others if `whole`."""
+        parameters = self.density.parameters
         at = {name: v[0] for name, v in parameters.natural(theta[None]).items()}
-        data = setting.rows(at, rng)
-        records = setting.by_person(data)
-        exact = non_private(density, records, theta, rng)
-        found, refused = released(plans["persons"], records, 1, rng)
-        flat = {"x": data["x"], "y": data["y"]}
-        of_rows, refused_rows = released(plans["rows"], flat, setting.most, rng)
-        every = list(range(len(names)))
-        rows.append({
+        data = self.setting.rows(at, rng)
+        records = self.setting.by_person(data)
+        exact = non_private(self.density, records, theta, rng) if whole else None
+        found, refused = released(self.persons, records, 1, rng)
+        every = list(range(len(theta)))
+        own, theirs = (slopes_of(plan) for plan in (self.persons, self.rows))
+        result = {
             "all": compared(found, exact, theta, every, every) | {"refused": refused},
-            "persons": compared(found, exact, theta, slopes, slopes) | {"refused": refused},
-            "rows": compared(of_rows, exact, theta, theirs, slopes) | {"refused": refused_rows},
-            "exact": exact.effective,
-        })  # fmt: skip
-        print(f"{lines_of(rows)} ({time.process_time() - began:.0f} s)", flush=True)
-        if save:
-            line = {"setting": str(setting), "epsilon": epsilon, "seed": seed, "k": k} | rows[-1]
-            with open(save, "a") as file:
-                file.write(json.dumps(line) + "\n")
+            "persons": compared(found, exact, theta, own, own) | {"refused": refused},
+        }
+        if whole:
+            flat = {"x": data["x"], "y": data["y"]}
+            of_rows, refused = released(self.rows, flat, self.setting.most, rng)
+            result["rows"] = compared(of_rows, exact, theta, theirs, own) | {"refused": refused}
+        return result
+
+
+def slopes_of(plan: Any) -> list[int]:
+    """The coordinates of the slopes."""
+    names = coordinate_names(plan.mechanism.parameters)
+    return [k for k, name in enumerate(names) if name.startswith("b[")]
 
 
 def lines_of(rows: list[dict[str, Any]]) -> str:
     """Error (median, root mean square) / width / coverage of each kind over simulations."""
     parts = []
     for kind in ("all", "persons", "rows"):
-        errors, widths, held = (
-            np.array([row[kind][key] for row in rows]) for key in ("error", "width", "held")
-        )
-        each = held.mean(axis=1)
-        middle = np.median(np.sqrt((errors**2).mean(axis=1)))
-        refused = sum(row[kind]["refused"] for row in rows)
-        parts.append(
-            f"{kind} {middle:.2f} ({np.sqrt((errors**2).mean()):.2f})/{np.median(widths):.2f}/"
-            f"{each.mean():.3f}±{each.std() / np.sqrt(len(each)):.3f} refused {refused} "
-            f"effective {min(row[kind]['effective'] for row in rows):.0f}"
-        )
-    return f"{len(rows)} simulations: {', '.join(parts)}"
+        mine = [row[kind] for row in rows if kind in row]
+        if not mine:
+            continue
+        each = np.array([row["held"] for row in mine]).mean(axis=1)
+        refused = sum(row["refused"] for row in mine)
+        text = f"{kind} {each.mean():.3f}±{each.std() / np.sqrt(len(each)):.3f} of {len(each)}"
+        whole = [row for row in mine if "error" in row]
+        if whole:
+            errors, widths = (np.array([row[key] for row in whole]) for key in ("error", "width"))
+            middle = np.median(np.sqrt((errors**2).mean(axis=1)))
+            text += f", error {middle:.2f} ({np.sqrt((errors**2).mean()):.2f}), "
+            text += f"width {np.median(widths):.2f} of {len(whole)}"
+        least = min(row["effective"] for row in mine)
+        parts.append(f"{text}, refused {refused}, effective {least:.0f}")
+    return "; ".join(parts)
+
+
+def measured(setting: Setting, asked: Any) -> None:
+    """Print what a setting gives, after each simulation."""
+    study, rows = Study(setting, asked.epsilon), list[dict[str, Any]]()
+    print(f"{setting} at epsilon {asked.epsilon:g}: {study.persons.summary()}", flush=True)
+    draws = study.density.parameters.draws(asked.simulations, asked.seed)
+    for k, theta in enumerate(draws):
+        began = time.process_time()
+        whole = asked.compared is None or k < asked.compared
+        rows.append(study.one(theta, np.random.default_rng([asked.seed, k]), whole))
+        print(f"{lines_of(rows)} ({time.process_time() - began:.0f} s)", flush=True)
+        if asked.save:
+            line = {"setting": str(setting), "epsilon": asked.epsilon, "seed": asked.seed, "k": k}
+            with open(asked.save, "a") as file:
+                file.write(json.dumps(line | rows[-1]) + "\n")
 
 
 def main() -> None:
@@ -204,10 +230,11 @@ def main() -> None:
     parser.add_argument("epsilon", nargs="?", type=float, default=1.0)
     parser.add_argument("settings", nargs="*", default=list(SETTINGS))
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--compared", type=int)
     parser.add_argument("--save", default="")
     asked = parser.parse_args()
     for text in asked.settings:
-        measured(Setting.of(text), asked.epsilon, asked.simulations, asked.seed, asked.save)
+        measured(Setting.of(text), asked)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_private.errors import Unsupported
 from pymc_private.models.domains import Interval
 from pymc_private.models.information import ASSUMED_N
 from pymc_private.models.private_model import PrivateModel
@@ -47,11 +48,12 @@ def person_score_mechanism(
     DomainError
         An improper prior, or a reference that does not fit.
     """
+    _refuse_tables(private)
     density = PersonDensity(private)
     model = PersonModel(density, _ends(density))
     large = reference_rows(private, density, LARGE_PERSONS, given=reference)
     small = reference_rows(private, density, SMALL_PERSONS, skip=LARGE_PERSONS, given=reference)
-    return ScoreMechanism(
+    made = ScoreMechanism(
         model,
         large,
         small,
@@ -64,6 +66,19 @@ def person_score_mechanism(
         relation=private.neighbors,
         records_per_unit=private.records_per_unit,
     )
+    made.integrates_effects = True
+    return made
+
+
+def _refuse_tables(private: PrivateModel) -> None:
+    """Refuse placeholder rows: a table has one line per row, not per person."""
+    if private.table_rows is not None:
+        raise Unsupported(
+            "persons with several rows are read from the model, not from a table",
+            got=f"n={private.table_rows} in privatize",
+            allowed="a model that holds the rows",
+            do="the rows in the model, without n=",
+        )
 
 
 def _ends(density: PersonDensity) -> tuple[float, float]:

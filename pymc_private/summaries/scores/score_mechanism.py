@@ -139,6 +139,8 @@ class ScoreMechanism:
     method = "scores"
     refinements: tuple[float, ...] = ()
     """The mu of further rounds, each planned from what was released before it."""
+    integrates_effects = False
+    """Whether records have effects of their own, integrated out, with a scale."""
 
     def __init__(
         self,
@@ -302,6 +304,8 @@ class ScoreMechanism:
     def cautions(self) -> list[Caution]:
         """Reasons for doubt that are known before the charge."""
         found = expected_caution(self.usable)
+        if self.integrates_effects:
+            found += prior_near_zero(self.parameters)
         if self.design.structure.is_full:
             return found
         found += small_group_cautions(self.read.size, self.count, self.mu)

@@ -1,0 +1,239 @@
+"""Scores of persons: bounds under attack, privacy of what lies between, and how right they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_private as pmp
+from pymc_private.errors import Unsupported
+from pymc_private.summaries.importance import importance_draws
+from pymc_private.summaries.lattice import unpack_symmetric
+from pymc_private.summaries.noise import SimulatedNoise, largest_mu
+from pymc_private.summaries.noise_aware_model import noise_aware_model
+from pymc_private.summaries.persons.person_density import PersonDensity
+from pymc_private.summaries.persons.person_mechanism import person_score_mechanism
+from pymc_private.summaries.scores.clipped_scores import ClippedScore, score_rows
+from tests.summaries.person_models import FAMILIES, MOST, persons, records_of
+
+MU = largest_mu(1.0, 1e-6)
+
+
+def clipped_score(mechanism, bound=0.7, weight_bound=1.1):
+    """Give a clipped score of a mechanism whose bounds clip many persons."""
+    theta = mechanism.design.prior.mean + 0.3
+    large = mechanism.design.large
+    scored = score_rows(mechanism.model, theta, large.rows)
+    metric, _ = scored.metric(large.weights, mechanism.design.structure)
+    return ClippedScore(mechanism.model, theta, metric, bound, weight_bound)
+
+
+def extreme(family: str) -> dict[str, np.ndarray]:
+    """Give persons at the ends of all domains, and some that no domain holds."""
+    ends = {"bernoulli": (0.0, 1.0), "poisson": (0.0, 40.0), "normal": (-8.0, 8.0)}[family]
+    x = np.array([[[s, t]] * MOST for s in (-1.0, 1.0) for t in (-1.0, 1.0)])
+    x = np.concatenate([x, x * np.array([1.0, -1.0, 1.0])[:, None]]).repeat(2, axis=0)
+    y = np.tile(np.array([[ends[0]] * MOST, [ends[1]] * MOST]), (8, 1))
+    counts = np.tile([1.0, float(MOST)], 8)
+    wild = np.array([[[1e300] * 2] * MOST, [[np.nan] * 2] * MOST, [[np.inf, 0.0]] * MOST])
+    return {
+        "x": np.concatenate([x, wild]),
+        "y": np.concatenate([y, [[1e300] * MOST, [0.0] * MOST, [np.nan] * MOST]]),
+        "person_rows": np.concatenate([counts, [MOST] * 3]),
+    }
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_replaced_person_moves_sums_by_no_more_than_their_sensitivity(family):
+    """All rows of a person at once: 2 C for scores, the root of 2 times K or K0 for the others."""
+    mechanism = person_score_mechanism(persons(family), MU)
+    score, moments = clipped_score(mechanism), mechanism.design.moments
+    attack = extreme(family)
+    rows = {name: v for name, v in attack.items() if name != "y"}
+    with np.errstate(all="ignore"):
+        terms = score.terms(rows, attack["y"])
+        curvature = np.array([unpack_symmetric(row) for row in score.curvature_terms(rows)])
+        moved = moments.terms(rows)[
+            :-3
+        ]  # the last are clipped into the domain before they are read
+    assert np.isfinite(terms).all()
+    assert np.linalg.norm(terms, axis=1).max() <= score.bound * (1 + 1e-9)
+    assert np.linalg.norm(terms, axis=1).max() > 0.99 * score.bound  # the attack reaches it
+    for i in range(len(terms)):
+        assert np.linalg.eigvalsh(curvature[i])[0] >= -1e-9
+        for j in range(i):
+            assert np.linalg.norm(terms[i] - terms[j]) <= 2 * score.bound * (1 + 1e-9)
+            gap = np.linalg.norm(curvature[i] - curvature[j])
+            assert gap <= np.sqrt(2) * score.weight_bound * (1 + 1e-9)
+    gaps = np.linalg.norm(moved[:, None] - moved, axis=2)
+    assert gaps.max() <= np.sqrt(2) * moments.bound * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_term_is_a_function_of_its_person_to_the_last_bit(family):
+    private = persons(family)
+    mechanism, records = person_score_mechanism(private, MU), records_of(private)
+    score, y = clipped_score(mechanism), records["y"]
+    rows = {name: v for name, v in records.items() if name != "y"}
+    order = np.random.default_rng(2).permutation(len(y))
+    moved = {name: v[order] for name, v in rows.items()}
+    moments = mechanism.design.moments
+    for now, before in (
+        (score.terms(moved, y[order]), score.terms(rows, y)),
+        (score.curvature_terms(moved), score.curvature_terms(rows)),
+        (moments.terms(moved), moments.terms(rows)),
+    ):
+        np.testing.assert_array_equal(now, before[order])
+    changed = {name: v.copy() for name, v in rows.items()}
+    changed["x"][1:] *= 0.5
+    other = score.terms(changed, y)
+    np.testing.assert_array_equal(other[0], score.terms(rows, y)[0])
+    assert (other[1:] != score.terms(rows, y)[1:]).any()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_beyond_those_of_a_person_add_nothing(family):
+    private = persons(family)
+    mechanism, records = person_score_mechanism(private, MU), records_of(private)
+    beyond = np.arange(MOST) >= records["person_rows"][:, None]
+    assert beyond.any()
+    score = clipped_score(mechanism)
+    rows = {name: v for name, v in records.items() if name != "y"}
+    other = np.where(beyond, 1.0 - records["y"], records["y"])
+    np.testing.assert_array_equal(score.terms(rows, other), score.terms(rows, records["y"]))
+    moved = dict(rows, x=np.where(beyond[..., None], -rows["x"], rows["x"]))
+    moments = mechanism.design.moments
+    np.testing.assert_array_equal(moments.terms(moved), moments.terms(rows))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_density_is_that_of_the_model_with_effects_integrated_out(family):
+    private = persons(family, points=61)
+    density, records = PersonDensity(private), records_of(private)
+    theta = density.parameters.draws(2, 3) * 0.5
+    found = density.log_density(theta, records, records["y"][:, None])[..., 0]
+    natural = density.parameters.natural(theta)
+    for k in range(2):
+        point = {v: natural[name][k] for name, v in private.graph.parameters.items()}
+        point |= {v: records[name].astype(v.type.dtype) for name, v in private.graph.data.items()}
+        truth = private.graph.record.eval(point, on_unused_input="ignore")
+        np.testing.assert_allclose(found[k], truth, atol=2e-3)
+
+
+def test_with_little_noise_the_posterior_is_that_of_the_persons():
+    private = persons("normal", n=300, seed=5, points=5)
+    mechanism, records = person_score_mechanism(private, 40.0), records_of(private)
+    released = mechanism.release(records, SimulatedNoise(np.random.default_rng(1)))
+    density, prior = mechanism.model.density, mechanism.parameters.log_prior
+    start, rng = mechanism.start(released), np.random.default_rng(2)
+    likelihood = mechanism.log_likelihood(released)
+    found = importance_draws(lambda t: likelihood(t) + prior(t), *start, rng, 800)
+    y = records["y"][:, None]
+
+    def exact(theta):
+        return density.log_density(theta, records, y).sum(axis=(1, 2)) + prior(theta)
+
+    truth = importance_draws(exact, *start, rng, 800)
+    assert np.abs((found.mean - truth.mean) / truth.sd).max() < 0.6
+    assert np.abs(np.log(found.sd / truth.sd)).max() < 0.3
+
+
+def test_the_model_of_a_summary_is_checked_against_its_likelihood():
+    private = persons("bernoulli", n=200, points=11)
+    mechanism = person_score_mechanism(private, MU)
+    released = mechanism.release(records_of(private), SimulatedNoise(np.random.default_rng(1)))
+    model = noise_aware_model(private, mechanism, released)  # raises where the two differ
+    assert [rv.name for rv in model.free_RVs] == ["c", "b", "s"]
+    assert np.isfinite(model.compile_logp()(model.initial_point()))
+
+
+def test_a_summary_of_persons_goes_the_whole_way(tmp_path):
+    private = persons("normal", n=100, points=5)
+    plan = pmp.calibrate(private, epsilon=8, delta=1e-6, release="summary")
+    assert plan.method == "scores"
+    ledger = pmp.Ledger(epsilon=8, delta=1e-5)
+    summary = pmp.summarize(plan, ledger=ledger, name="visits", progressbar=False)
+    summary.save(tmp_path / "visits.nc")
+    again = pmp.load(tmp_path / "visits.nc")
+    model = again.model(private)
+    assert "s" in model.named_vars
+    assert "x" not in model.named_vars
+
+
+@pytest.mark.parametrize(
+    ("family", "link", "message"),
+    [
+        ("normal", lambda eta, a, rows: eta + a * rows[:, 0], "is an intercept"),
+        (
+            "poisson",
+            lambda eta, a, rows: pm.math.log(1.0 + pm.math.exp(eta + a)),
+            "is an intercept",
+        ),
+    ],
+)
+def test_effects_that_are_no_intercepts_are_refused(family, link, message):
+    with pytest.raises(Unsupported, match=message):
+        person_score_mechanism(persons(family, link=link), MU)
+
+
+def test_effects_may_be_scaled_outside():
+    """Not centered: s times a standard normal effect is an effect of standard deviation s."""
+
+    def scaled(eta, a, rows):
+        return eta + 0.5 * a
+
+    assert PersonDensity(persons("normal", link=scaled)).size == MOST + 2
+
+
+def test_other_links_and_families_are_refused():
+    who = np.repeat(np.arange(20), 2)
+    with pm.Model(coords={"person": range(20), "row": range(40)}) as model:
+        a = pm.Normal("a", 0, pm.LogNormal("s"), dims="person")
+        p = pm.math.invprobit(pm.Normal("c") + a[who])
+        pm.Bernoulli("y", p, observed=np.tile([0, 1], 20), dims="row")
+    shared = pmp.marginalize(model, "a", rows_per_record=2)
+    private = pmp.privatize(shared, records="person", domain={"y": {0, 1}})
+    with pytest.raises(Unsupported, match="canonical link"):
+        person_score_mechanism(private, MU)
+
+
+def test_scales_of_effects_near_zero_are_named():
+    private = persons("bernoulli")
+    assert not any("near zero" in c.text for c in person_score_mechanism(private, MU).cautions())
+    with pm.Model(coords={"person": range(20), "row": range(40)}) as model:
+        a = pm.Normal("a", 0, pm.Gamma("s", 0.2, 1), dims="person")[np.repeat(np.arange(20), 2)]
+        pm.Bernoulli("y", logit_p=pm.Normal("c") + a, observed=np.tile([0, 1], 20), dims="row")
+    shared = pmp.marginalize(model, "a", rows_per_record=2)
+    found = person_score_mechanism(
+        pmp.privatize(shared, records="person", domain={"y": {0, 1}}), MU
+    ).cautions()
+    assert any("near zero" in c.text and "of s " in c.text for c in found)
+
+
+def test_tables_of_rows_are_refused():
+    with pm.Model(coords={"person": range(20), "row": range(40)}) as model:
+        a = pm.Normal("a", 0, pm.LogNormal("s"), dims="person")[np.repeat(np.arange(20), 2)]
+        pm.Bernoulli("y", logit_p=pm.Normal("c") + a, observed=np.tile([0, 1], 20), dims="row")
+    shared = pmp.marginalize(model, "a", rows_per_record=2)
+    private = pmp.privatize(shared, records="person", domain={"y": {0, 1}}, n=5000)
+    with pytest.raises(Unsupported, match="not from a table"):
+        person_score_mechanism(private, MU)
+
+
+def test_public_covariates_leave_the_curvature_public():
+    private = persons("bernoulli", n=60, public=("x", "person_rows"))
+    mechanism = person_score_mechanism(private, MU)
+    assert set(mechanism.design.public_rows) == {"x", "person_rows"}
+    assert mechanism.design.budget.curvature is None
+    records = {"y": records_of(private)["y"]}
+    released = mechanism.release(records, SimulatedNoise(np.random.default_rng(1)))
+    assert float(released["curvature_sd"]) == 0.0
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("family", FAMILIES)
+def test_intervals_hold_what_they_say(family):
+    plan = pmp.calibrate(persons(family, n=600), epsilon=1, delta=1e-6, release="summary")
+    found = plan.coverage(40, random_seed=1)
+    assert not found.falls_short

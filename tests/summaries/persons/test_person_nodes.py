@@ -1,0 +1,76 @@
+"""Nodes of a person's outcomes: masses, expectations, and what they may depend on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pymc_private.summaries.persons.effect_integrals import FAMILIES
+from pymc_private.summaries.persons.person_nodes import person_nodes, tilted_mass
+
+RNG = np.random.default_rng(6)
+N, ENDS = 8, (-np.inf, np.inf)
+
+
+def setting(kind: str, width: int):
+    """Give a family, predictors, places with rows, and entries of persons."""
+    family = FAMILIES[kind](21)
+    parts = [RNG.normal(0, 0.6, (N, width)), np.full((N, 1), 0.7), np.full((N, family.extra), 0.8)]
+    has = np.arange(width) < RNG.integers(1, width + 1, N)[:, None]
+    return family, np.concatenate(parts, axis=1), has, [RNG.uniform(-1, 1, (N, width, 2))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "width"), [("BernoulliRV", 4), ("BernoulliRV", 9), ("PoissonRV", 4), ("NormalRV", 4)]
+)
+def test_scores_have_mean_zero_and_masses_add_up_to_one(kind, width):
+    family, at, has, entries = setting(kind, width)
+    nodes = person_nodes(family, at, has, entries, ENDS)
+    assert nodes.values.shape[:2] == nodes.mass.shape
+    np.testing.assert_allclose(nodes.mass.sum(axis=1), 1.0)
+    scores = family.scores(at, has, nodes.values)
+    spread = np.sqrt((scores**2 * nodes.mass[..., None]).sum(axis=1))
+    mean = (scores * nodes.mass[..., None]).sum(axis=1)
+    assert np.median(np.abs(mean).max(axis=1) / spread.max(axis=1)) < 1e-3
+
+
+def test_all_patterns_have_their_probabilities():
+    family, at, has, entries = setting("BernoulliRV", 4)
+    nodes = person_nodes(family, at, has, entries, ENDS)
+    assert nodes.values.shape == (N, 16, 4)
+    np.testing.assert_allclose(nodes.total, 1.0, atol=1e-12)
+    assert (nodes.mass > 0).sum(axis=1).tolist() == (2 ** has.sum(axis=1)).tolist()
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_nodes_are_a_function_of_their_person_to_the_last_bit(kind):
+    family, at, has, entries = setting(kind, 8)
+    whole = person_nodes(family, at, has, entries, ENDS)
+    order = RNG.permutation(N)
+    moved = person_nodes(family, at[order], has[order], [entries[0][order]], ENDS)
+    np.testing.assert_array_equal(moved.values, whole.values[order])
+    np.testing.assert_array_equal(moved.mass, whole.mass[order])
+    other = person_nodes(family, at, has, [entries[0] + 0.1], ENDS)
+    assert not np.array_equal(other.values, whole.values)  # the shift is the person's own
+
+
+def test_what_nodes_miss_averages_out_over_persons():
+    """The mean count beyond 3 over many persons, which no control variate makes exact."""
+    family = FAMILIES["PoissonRV"](41)
+    count = 400
+    at, has = np.tile([0.2, 0.4, 0.7], (count, 1)), np.ones((count, 2), dtype=bool)
+    nodes = person_nodes(family, at, has, [RNG.uniform(-1, 1, (count, 2))], ENDS)
+    found = ((nodes.values[..., 0] > 3) * nodes.mass).sum(axis=1)
+    z = RNG.standard_normal(400_000)
+    truth = (RNG.poisson(np.exp(0.2 + 0.7 * z)) > 3).mean()
+    assert found.mean() == pytest.approx(truth, abs=4e-3)
+    assert found.std() > 1e-3
+
+
+def test_masses_stay_positive_where_scores_are_wild():
+    scores = RNG.standard_cauchy((5, 64, 3)) * 1e150
+    scores[0, 0, 0] = np.nan
+    mass = tilted_mass(scores)
+    assert np.isfinite(mass).all()
+    assert (mass >= 0.0).all()
+    assert mass[0, 0] == 0.0

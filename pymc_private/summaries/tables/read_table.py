@@ -108,7 +108,14 @@ def check_units(table: Table, unit: str, most: int) -> None:
     Unsupported
         A table that counts no groups.
     """
-    found, missing = table.most_rows(unit)
+    try:
+        found, missing = table.most_rows(unit)
+    except TypeError as error:
+        raise DomainError(
+            f"the column '{unit}' names no units; nothing was charged",
+            got="values that cannot be compared, such as lists",
+            allowed="numbers, text or times",
+        ) from error
     if missing:
         raise DomainError(
             f"the column '{unit}' names the unit of every row; nothing was charged",

@@ -116,7 +116,9 @@ def is_missing(values: np.ndarray) -> np.ndarray:
         return np.isnan(values) if values.dtype.kind == "f" else np.isnat(values)
     if values.dtype.kind != "O":
         return np.zeros(len(values), dtype=bool)
-    return np.array([v is None or v != v for v in values], dtype=bool)
+    from pandas import isna
+
+    return np.array([v is None or isna(v) is True for v in values], dtype=bool)
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:

@@ -100,6 +100,8 @@ class RowReader:
 
     def records(self, columns: Batch) -> Batch:
         """Arrays of the model's types by name of the variable, inside the domain; and coins."""
+        if not len(columns[self.names[0]]):
+            return self.empty(0)
         found = {c.source.name: clipped_records(c.source, c.rows(columns)) for c in self.columns}
         if self.coins is not None:
             found[COIN] = self.coins.below(columns[COIN])
@@ -148,7 +150,7 @@ class RowReader:
     def _check_domain(self, batch: Batch) -> None:
         """Refuse what no clip mends: a category that was not declared, a row of another total."""
         for c in self.columns:
-            if isinstance(c.source.domain, Interval | Ball):
+            if isinstance(c.source.domain, Interval | Ball) or not len(batch[self.names[0]]):
                 continue
             try:
                 c.source.domain.clip(c.rows(batch), 0)

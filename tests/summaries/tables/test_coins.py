@@ -1,6 +1,7 @@
 """Coins of rows: functions of the unit and the key, whatever the engine and the order."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pymc_private.errors import DomainError
@@ -58,10 +59,15 @@ def test_every_column_counts():
     np.testing.assert_array_equal(coins("x").numbers({"x": -x}), coins("x").numbers({"x": x}))
 
 
-@pytest.mark.parametrize(
-    "missing", [np.array([1.0, np.nan]), np.array(["a", None], dtype=object),
-                np.array(["2020-01-01", "NaT"], dtype="datetime64[us]")]
-)  # fmt: skip
+MISSING = [
+    np.array([1.0, np.nan]),
+    np.array(["a", None], dtype=object),
+    np.array([1, pd.NA], dtype=object),
+    np.array(["2020-01-01", "NaT"], dtype="datetime64[us]"),
+]
+
+
+@pytest.mark.parametrize("missing", MISSING)
 def test_rows_without_a_unit_are_refused(missing):
     numbers = coins().numbers({"id": missing})
     with pytest.raises(DomainError, match="rows without a unit"):

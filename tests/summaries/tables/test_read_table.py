@@ -55,6 +55,7 @@ def test_a_lazy_table_is_summarized(plan):
         (frame(ROWS), {"columns": {"z": "y"}}, "private variables"),
         (frame(ROWS).assign(person=1), {"id": "person"}, "owns more rows"),
         (frame(ROWS).assign(person=None), {"id": "person"}, "rows without a unit"),
+        (frame(ROWS).assign(person=[[k] for k in range(ROWS)]), {"id": "person"}, "no units"),
         (frame(ROWS), {"id": "persons"}, "lacks columns"),
         ([[1, 2]], {}, "no table"),
         (None, {}, "placeholder rows"),

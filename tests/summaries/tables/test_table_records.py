@@ -17,6 +17,7 @@ import pymc_private as pmp
 from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.noise import CHUNK, LatticeNoise
+from pymc_private.summaries.record_table import COIN
 from pymc_private.summaries.scores import pilot_part
 from pymc_private.summaries.scores.clipped_scores import ClippedScore
 from pymc_private.summaries.summary_job import records_of
@@ -247,6 +248,20 @@ def test_pilots_are_the_rows_whose_coin_says_so(small_split):
     assert sum(len(y) for y, _ in chosen) == 4000
     with pytest.raises(Incompatible, match="another share"):
         records.pilots(threshold + 1)
+
+
+def test_batches_without_rows_and_rows_without_pilots(small_split):
+    records, few = split(small_split, frame(4000)), frame(3)
+    reader = records.reader
+    batch = {name: few[name].to_numpy() for name in reader.read_names}
+    for rows in (slice(0, 0), slice(0, 1), slice(1, 2), slice(2, 3)):
+        some = reader.checked({name: values[rows] for name, values in batch.items()}, first=True)
+        pilots, all_of_them = reader.pilots(some), reader.records(some)
+        assert len(pilots["y"]) == all_of_them[COIN].sum() <= len(all_of_them["y"])
+        assert pilots["X"].shape[1:] == (2,)
+        assert {k: v.dtype for k, v in pilots.items()} == {
+            k: v.dtype for k, v in all_of_them.items()
+        }
 
 
 def test_covariates_make_coins_where_rows_differ(small_split):

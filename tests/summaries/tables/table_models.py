@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytest
 
 import pymc_private as pmp
+from pymc_private.summaries.scores import pilot_part
 
 N = 9000
 NAMES = ["age", "income"]
@@ -36,6 +39,15 @@ def placeholders(n: int = N, **words: Any) -> pmp.PrivateModel:
     """The model of seven made-up rows."""
     model = logistic(np.zeros((7, 2)), [0, 1, 0, 1, 0, 1, 1])
     return pmp.privatize(model, records="person", domain=DOMAIN, n=n, **words)
+
+
+@cache
+def split_plan() -> Any:
+    """A plan whose pilots read a part of 4,000 rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pilot_part, "LEAST_RECORDS", 4000)
+        patch.setattr(pilot_part, "LEAST_PILOTS", 1000)
+        return pmp.calibrate(placeholders(4000), release="summary", method="scores", **BUDGET)
 
 
 def own_records(table: pd.DataFrame, **words: Any) -> pmp.PrivateModel:

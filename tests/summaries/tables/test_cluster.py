@@ -17,31 +17,23 @@ import pymc_private as pmp
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.noise import LatticeNoise
-from pymc_private.summaries.scores import pilot_part
 from pymc_private.summaries.summary_job import build_summary
 from pymc_private.summaries.tables import cluster, table_records
 from pymc_private.summaries.tables.read_table import records_of_table
-from tests.summaries.tables.table_models import BUDGET, frame, placeholders
+from tests.summaries.tables.table_models import frame, placeholders, split_plan
 
 ROWS = 4000
 
 
-@cache
-def plan():
-    """A plan whose pilots read a part of 4,000 rows."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pilot_part, "LEAST_RECORDS", ROWS)
-        patch.setattr(pilot_part, "LEAST_PILOTS", 1000)
-        return pmp.calibrate(placeholders(ROWS), release="summary", method="scores", **BUDGET)
-
-
 def records(table, **words):
-    return records_of_table(plan().private, table, None, "person", plan().mechanism.part, seed=3)
+    return records_of_table(
+        split_plan().private, table, None, "person", split_plan().mechanism.part, seed=3
+    )
 
 
 def released(table):
     noise = LatticeNoise(SeededRandomness.from_seed(5))
-    return plan().mechanism.release(records(table), noise)
+    return split_plan().mechanism.release(records(table), noise)
 
 
 @cache
@@ -64,8 +56,8 @@ def test_workers_give_the_same_sums_to_the_bit(monkeypatch):
 
 
 def test_a_check_needs_the_records():
-    summary = build_summary(plan(), expected(), None, {})
-    summary = summary.with_origin(plan().private, plan().mechanism)
+    summary = build_summary(split_plan(), expected(), None, {})
+    summary = summary.with_origin(split_plan().private, split_plan().mechanism)
     with pytest.raises(Incompatible, match="placeholder rows"):
         pmp.check_plan(summary, "link", epsilon=1, delta=1e-6)
 
@@ -97,7 +89,7 @@ def test_a_partition_that_is_counted_twice_is_seen():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(one.table), "on_workers", twice)
         with pytest.raises(Incompatible, match="other rows than the first time"):
-            plan().mechanism.release(one, LatticeNoise(SeededRandomness.from_seed(5)))
+            split_plan().mechanism.release(one, LatticeNoise(SeededRandomness.from_seed(5)))
 
 
 class Killed:
@@ -176,12 +168,14 @@ def test_spark_gives_the_same_sums_to_the_bit_also_of_a_killed_task(spark, tmp_p
     assert_equal(released(table))
     assert (tmp_path / "killed").exists()
     book = pmp.Ledger(epsilon=1, delta=1e-6)
-    summary = pmp.summarize(plan(), data=table, id="person", ledger=book, progressbar=False)
+    summary = pmp.summarize(split_plan(), data=table, id="person", ledger=book, progressbar=False)
     assert summary.private
     assert len(book.entries) == 1
     doubled = table.withColumn("person", table.person % 2000)
     with pytest.raises(DomainError, match="owns more rows"):
-        pmp.summarize(plan(), data=doubled, id="person", ledger=pmp.Ledger(epsilon=1, delta=1e-6))
+        pmp.summarize(
+            split_plan(), data=doubled, id="person", ledger=pmp.Ledger(epsilon=1, delta=1e-6)
+        )
 
 
 @pytest.mark.audit

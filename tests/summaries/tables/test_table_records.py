@@ -18,7 +18,6 @@ from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.noise import CHUNK, LatticeNoise
 from pymc_private.summaries.record_table import COIN
-from pymc_private.summaries.scores import pilot_part
 from pymc_private.summaries.scores.clipped_scores import ClippedScore
 from pymc_private.summaries.summary_job import records_of
 from pymc_private.summaries.tables import table_batches, table_records
@@ -32,6 +31,7 @@ from tests.summaries.tables.table_models import (
     frame,
     own_records,
     placeholders,
+    split_plan,
 )
 
 
@@ -178,20 +178,11 @@ def test_n_is_that_of_the_table():
     assert pmp.calibrate(placeholders(), release="summary", **BUDGET).n == N
 
 
-@cache
-def plan_of_4000():
-    """A plan whose pilots read a part of 4,000 rows."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pilot_part, "LEAST_RECORDS", 4000)
-        patch.setattr(pilot_part, "LEAST_PILOTS", 1000)
-        return pmp.calibrate(placeholders(4000), release="summary", method="scores", **BUDGET)
-
-
 @pytest.fixture
 def small_split(monkeypatch):
     """That plan; tables are not kept in memory."""
     monkeypatch.setattr(table_records, "MOST_KEPT", 0)
-    return plan_of_4000()
+    return split_plan()
 
 
 def split(plan, table, unit="person"):

@@ -3,7 +3,8 @@
 Run ``python -m benchmarks.noise_aware_coverage`` to print the stored table, as Markdown, with the
 cells that fall short; ``python -m benchmarks.noise_aware_coverage FILE ...`` first adds what
 ``python -m benchmarks.noise_aware ... --coverage --save FILE`` has written. A seed is added to a
-cell once, whole: a second run of it changes nothing.
+cell once, whole: a second run of it changes nothing. With ``--hierarchies`` it is the table of
+``python -m benchmarks.noise_aware_hierarchies ... --save FILE``.
 
 Rows hold sums over data sets of the share of intervals that held, and of its square, so that
 standard errors are over data sets: parameters of one data set are not independent. `VERSION` names
@@ -23,6 +24,8 @@ from typing import Any
 import numpy as np
 
 TABLE = Path(__file__).parent / "measured" / "coverage.csv"
+HIERARCHIES = TABLE.with_name("hierarchies.csv")
+"""That of hierarchies, whose models are named as settings."""
 VERSION = "unclipped-where-cheap"
 """The mechanism of today, named after its last change that moves coverage."""
 LEVELS = (0.5, 0.9)
@@ -184,7 +187,7 @@ def print_table(path: Path = TABLE) -> None:
     if not cells:
         print("nothing measured")
         return
-    print(markdown(cells, list(SCENARIOS)))
+    print(markdown(cells, list(SCENARIOS) if path == TABLE else sorted({c.model for c in cells})))
     for epsilon in sorted({c.epsilon for c in cells}):
         count, found, error = pooled([c for c in cells if c.epsilon == epsilon])
         print(f"epsilon {epsilon:g}: 50% intervals held {found[0]:.3f} ± {error[0]:.3f} in {count}")
@@ -199,12 +202,14 @@ def print_table(path: Path = TABLE) -> None:
 
 def main() -> None:
     """Add files to the table, and print it."""
-    paths = [Path(name) for name in sys.argv[1:]]
+    words = sys.argv[1:]
+    table = HIERARCHIES if "--hierarchies" in words else TABLE
+    paths = [Path(name) for name in words if name != "--hierarchies"]
     if paths:
-        cells = read_table()
+        cells = read_table(table)
         add_files(cells, paths)
-        write_table(cells)
-    print_table()
+        write_table(cells, table)
+    print_table(table)
 
 
 if __name__ == "__main__":

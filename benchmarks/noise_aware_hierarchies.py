@@ -7,7 +7,8 @@ one to the number of groups, ``steep`` ones double from group to group, and with
 group has three quarters of the records. In each simulation parameters come from the prior and
 records from the model. Both posteriors are found by importance sampling, which is poor beyond some
 twenty groups, or with ``--nuts`` by `pm.sample` (two chains of 300 draws after 500 steps of
-tuning). ``--seed`` gives other data sets, ``--save FILE`` adds a JSON line for each simulation.
+tuning). ``--seed`` gives other data sets, ``--save FILE`` adds a JSON line for each simulation,
+which ``python -m benchmarks.noise_aware_coverage --hierarchies FILE`` adds to the stored table.
 
 Error: root mean square distance of posterior means, in non-private posterior standard deviations,
 and its median over simulations; width: median ratio of lengths of 90% intervals; coverage: of 90%
@@ -46,10 +47,11 @@ SCALE_PRIOR = (-0.7, 0.5)
 """Mean and standard deviation of the logarithm of the effects' standard deviation."""
 MOST_COUNT, WIDEST = 300.0, 15.0
 """Declared ends of counts and of real outcomes."""
-ENDS = (0.05, 0.95)
+ENDS = (0.05, 0.25, 0.75, 0.95)
+"""Ends of intervals of 90% and, inside, of 50%."""
 FEW_EFFECTIVE, MORE_DRAWS = 150.0, 12_000
 Posterior = tuple[np.ndarray, np.ndarray, np.ndarray, float]
-"""Means and standard deviations (p,), ends of 90% intervals (2, p), and effective draws."""
+"""Means and standard deviations (p,), ends of intervals (4, p), and effective draws."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,11 @@ class Setting:
         """A setting as it is written."""
         family, groups, n, *labels = text.split(":")
         return cls(family, int(groups), int(n), *labels)
+
+    @property
+    def text(self) -> str:
+        """A setting as it is written."""
+        return f"{self.family}:{self.groups}:{self.n}:{self.labels}"
 
     def records(self, at: dict[str, Any], rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Records of one data set; public labels are the same in all of them."""
@@ -188,18 +195,20 @@ def measured(
         print(f"{lines_of(rows, coordinate_names(parameters))} "
               f"({time.process_time() - began:.0f} s)", flush=True)  # fmt: skip
         if save:
-            line = {"setting": str(setting), "epsilon": epsilon, "seed": seed, "k": k} | rows[-1]
+            line = {"model": setting.text, "method": "scores", "epsilon": epsilon, "seed": seed}
+            line |= {"k": k} | rows[-1]
             with open(save, "a") as file:
                 file.write(json.dumps(line) + "\n")
 
 
 def compared(theta: np.ndarray, found: Posterior, exact: Posterior) -> dict[str, Any]:
     """One simulation: errors, widths and what was held, of each coordinate."""
-    low, high = found[2]
+    low, first, third, high = found[2]
     return {
         "error": ((found[0] - exact[0]) / exact[1]).tolist(),
-        "width": ((high - low) / (exact[2][1] - exact[2][0])).tolist(),
-        "held": ((low <= theta) & (theta <= high)).tolist(),
+        "width": ((high - low) / (exact[2][3] - exact[2][0])).tolist(),
+        "outer": ((low <= theta) & (theta <= high)).tolist(),
+        "inner": ((first <= theta) & (theta <= third)).tolist(),
         "effective": min(found[3], exact[3]),
     }
 
@@ -211,7 +220,7 @@ def lines_of(rows: list[dict[str, Any]], names: tuple[str, ...]) -> str:
     for kind in dict.fromkeys(kinds):
         mine = np.array([name == kind for name in kinds])
         errors, widths, held = (
-            np.array([row[key] for row in rows])[:, mine] for key in ("error", "width", "held")
+            np.array([row[key] for row in rows])[:, mine] for key in ("error", "width", "outer")
         )
         middle = np.median(np.sqrt(np.mean(errors**2, axis=1)))
         spread = held.mean(axis=1).std() / np.sqrt(len(rows))

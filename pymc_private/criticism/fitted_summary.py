@@ -208,6 +208,12 @@ def refuse_other_summaries(mechanism: Any) -> None:
             allowed="method='scores'",
             do="calibrate(..., release='summary', method='scores'), where the model allows it",
         )
+    if mechanism.integrates_effects:
+        raise Unsupported(
+            "no check is known of persons with several rows; nothing was charged",
+            got="scores of persons, an effect of each integrated out",
+            allowed="records of one row",
+        )
     private_covariates = mechanism.design.budget.curvature is not None
     if private_covariates and mechanism.design.moments is None:
         raise Unsupported(

@@ -155,6 +155,10 @@ def test_a_summary_of_persons_goes_the_whole_way(tmp_path):
     ledger = pmp.Ledger(epsilon=8, delta=1e-5)
     summary = pmp.summarize(plan, ledger=ledger, name="visits", progressbar=False)
     summary.save(tmp_path / "visits.nc")
+    with pytest.raises(Unsupported, match="no check is known of persons"):
+        pmp.check_plan(summary, "link", epsilon=1, delta=1e-6)
+    with pytest.raises(Unsupported, match="predicts no outcome"):
+        summary.predictive_model()
     again = pmp.load(tmp_path / "visits.nc")
     model = again.model(private)
     assert "s" in model.named_vars

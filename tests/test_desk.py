@@ -74,7 +74,7 @@ def test_the_rooms_import_one_way(house):
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(5)
 @pytest.mark.parametrize(("place", "line"), TRESPASSES)
 def test_the_contracts_catch_a_planted_trespass(house, place, line):
     with (house / "pymc_private" / place).open("a") as file:

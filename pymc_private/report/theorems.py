@@ -42,6 +42,7 @@ TITLES = {
     "T34": "pooled scores of whole records",
     "T35": "noisy sums of conjugate families",
     "T36": "noisy scores",
+    "T37": "pilots of a part of the records",
     "T38": "score tests of a summarized model",
     "T39": "beta-divergence in place of a likelihood",
 }

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -100,6 +101,24 @@ class SecondRound:
     ) -> Released:
         """What the refined summary holds."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class RoundAtMode(SecondRound):
+    """One more score at the posterior mode.
+
+    Attributes
+    ----------
+    mu : float
+        Gaussian privacy of the round.
+    """
+
+    mu: float
+
+    @cached_property
+    def refined(self) -> Any:
+        """The mechanism of the refined summary."""
+        return self.mechanism.refined(self.mu)
 
 
 class RepeatableMechanism(Mechanism, Protocol):

@@ -59,7 +59,7 @@ def plan_of(spread, public=True):
     return pmp.check_plan(summary_of(spread, public), "slopes(x, g)", **BUDGET)
 
 
-@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize("public", [pytest.param(True, marks=pytest.mark.audit), False])
 def test_slopes_that_vary_are_seen_and_common_ones_are_not(public):
     result = pmp.check(plan_of(SPREAD, public), random_seed=2)
     (test,) = result.tests

@@ -78,6 +78,14 @@ def visible(page: str) -> str:
     return html.unescape(without)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _small() -> None:
+    """Set pictures in few pixels; `test_rendering` looks at those of a page."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["pymc_private.report.report"], "DPI", 30)
+        yield
+
+
 @pytest.fixture(scope="module")
 def got() -> Report:
     """Report the ordinary release, once."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -40,7 +39,7 @@ from pymc_private.summaries.records.pooled_records import (
 )
 from pymc_private.summaries.records.pooled_terms import ClippedMoments, ClippedScores, PooledTerms
 from pymc_private.summaries.scores.symmetric import symmetric_part
-from pymc_private.summaries.second_round import SecondRound
+from pymc_private.summaries.second_round import RoundAtMode
 
 SEEDS_OF_A_ROUND = 20 * SEEDS_APART
 """Between the seeds of rounds; the stages of the first use those below."""
@@ -49,8 +48,8 @@ SAME = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class RecordRound(SecondRound):
-    """One more release, fixed before the records are read again (see `SecondRound`).
+class RecordRound(RoundAtMode):
+    """One more release, fixed before the records are read again (see `RoundAtMode`).
 
     Attributes
     ----------
@@ -61,7 +60,6 @@ class RecordRound(SecondRound):
     earlier : tuple of NoisySum
         All that was released.
     count : RecordCount
-    mu : float
     seed : int
         Public.
     """
@@ -70,19 +68,12 @@ class RecordRound(SecondRound):
     terms: PooledTerms
     earlier: tuple[NoisySum, ...]
     count: RecordCount
-    mu: float
     seed: int
 
     @property
     def guarantee(self) -> Guarantee:
         """What the round alone reveals at most."""
         found: Guarantee = self.mechanism.guarantee_at(self.mu)
-        return found
-
-    @cached_property
-    def refined(self) -> RecordMechanism:
-        """That of the refined summary."""
-        found: RecordMechanism = self.mechanism.refined(self.mu)
         return found
 
     @property
@@ -158,7 +149,7 @@ def planned_record_round(
     sd = mechanism.noise_sd(mechanism.scale, mu, terms.positive)(terms.bound)
     expected = NoisySum(terms, np.zeros(terms.made_up(at.sample).shape[1]), sd)
     before, after = _covariances(at, [*earlier, expected], count, seed + 1)
-    return RecordRound(mechanism, before, after, at, terms, earlier, count, mu, seed)
+    return RecordRound(mechanism, before, after, mu, at, terms, earlier, count, seed)
 
 
 def _seed_of(k: int) -> int:

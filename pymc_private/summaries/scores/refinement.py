@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ from pymc_private.summaries.scores.score_mechanism import (
 )
 from pymc_private.summaries.scores.score_release import ScoreDesign, release_round
 from pymc_private.summaries.scores.symmetric import symmetric_part
-from pymc_private.summaries.second_round import SecondRound
+from pymc_private.summaries.second_round import RoundAtMode
 
 CURVATURE_SHARE = 0.15
 """Share of mu^2 of a round for its curvature, which is pooled with that of the first release."""
@@ -44,8 +43,8 @@ OF_CURVATURES = ("weight_bound", "curvature", "curvature_sd")
 
 
 @dataclass(frozen=True, eq=False)
-class RefinementRound(SecondRound):
-    """One more score, fixed before the records are read again (see `SecondRound`).
+class RefinementRound(RoundAtMode):
+    """One more score, fixed before the records are read again (see `RoundAtMode`).
 
     Attributes
     ----------
@@ -56,14 +55,12 @@ class RefinementRound(SecondRound):
         The moved reference of the summary.
     count : float
         Number of records, noisy where it is protected.
-    mu : float
     """
 
     design: ScoreDesign
     score: ClippedScore
     reference: CovariateReference
     count: float
-    mu: float
 
     @property
     def coordinates(self) -> Any:
@@ -78,12 +75,6 @@ class RefinementRound(SecondRound):
             neighbors=self.design.scale.relation,
             theorem="T30 (noisy sums), T31 (sensitivities), T36 (clipped scores)",
         )
-
-    @cached_property
-    def refined(self) -> ScoreMechanism:
-        """That of the refined summary."""
-        found: ScoreMechanism = self.mechanism.refined(self.mu)
-        return found
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -148,7 +139,7 @@ def planned_round(
     )
     later = mechanism.refined(mu).pooled(dict(released) | expected).precision
     after = symmetric_part(np.linalg.inv(later + prior))
-    return RefinementRound(mechanism, before, after, design, score, reference, count, mu)
+    return RefinementRound(mechanism, before, after, mu, design, score, reference, count)
 
 
 def _expected_round(

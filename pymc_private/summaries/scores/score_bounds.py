@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pymc_private.errors import Unsupported
 from pymc_private.summaries.scores.clipped_scores import ClippedRows, FramedRows, clip_rows
 
 PILOT_QUANTILES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95, 0.99, 1.0, 2.0)
@@ -94,9 +95,21 @@ def _weighted_quantiles(
 
 
 def score_quantiles(frame: FramedRows, weights: np.ndarray, shares: tuple[float, ...]) -> list:
-    """Quantiles of |u|: covariates by the weighted rows, outcomes by the model."""
+    """Quantiles of |u|: covariates by the weighted rows, outcomes by the model.
+
+    Raises
+    ------
+    Unsupported
+        No outcome has a positive probability.
+    """
     norms, mass = frame.norms(), frame.mass * weights[:, None]
     keep = mass > 0.0
+    if not keep.any():
+        raise Unsupported(
+            "no outcome of the domain is possible at some parameters that the prior draws",
+            allowed="priors under which records of the domain are possible",
+            do="a narrower prior, or a wider domain of the outcome",
+        )
     floor = 1e-9 * float(norms[keep].max(initial=1e-300))
     return [max(found, floor) for found in _weighted_quantiles(norms[keep], mass[keep], shares)]
 
@@ -188,10 +201,16 @@ def _largest(found: list[BoundChoice], loss: float, enough: float) -> BoundChoic
 
 
 def _enough(frame: FramedRows, weights: np.ndarray, prior: np.ndarray, wider: float) -> float:
-    """The log determinant of intervals wider than those of records without noise or clip."""
+    """The log determinant of intervals wider than those of records without noise or clip.
+
+    Infinite, so that nothing is enough, where the scores of records do not vary.
+    """
     beyond = 2.0 * float(frame.norms()[frame.mass > 0.0].max(initial=1e-9))
     whole, second = clip_rows(frame, beyond).moments(weights)
-    unclipped = _log_det(prior + _precision(whole, second, np.zeros_like(second)))
+    try:
+        unclipped = _log_det(prior + _precision(whole, second, np.zeros_like(second)))
+    except np.linalg.LinAlgError:
+        return np.inf
     return unclipped - 2.0 * np.log(wider) * len(prior)
 
 

@@ -84,16 +84,30 @@ class AlternativeDirection:
         return self.both(theta, rows, y)[1]
 
     def both(
-        self, theta: np.ndarray, rows: Rows, y: np.ndarray, effects: np.ndarray | None = None
+        self,
+        theta: np.ndarray,
+        rows: Rows,
+        y: np.ndarray,
+        effects: np.ndarray | None = None,
+        spread: float = 1.0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Log density of the extended model, and v; or both where effects (G,) are not zero."""
+        """Log density of the extended model, and v; or both at some effects (G,) of groups."""
         natural = self._natural(np.asarray(theta, float))
-        natural = natural | {self.name: np.array(self.value)}
-        if self.effects is not None:
-            natural = self.effects.natural(natural, effects)
+        if self.effects is None:
+            natural = natural | {self.name: np.array(self.value)}
+        else:
+            natural = self.effects.natural(natural, effects, spread)
         renamed = {self.names.get(name, name): values for name, values in rows.items()}
         with np.errstate(all="ignore"):
             return self.derivative(natural, renamed, y)
+
+    @cached_property
+    def coordinate(self) -> float:
+        """`value` as the model's prior transforms it: infinite at its end, NaN beyond it."""
+        wider = all_parameters(self.density.parameters)
+        natural = dict(wider.natural(wider.pool[:1])) | {self.name: np.array([self.value])}
+        with np.errstate(all="ignore"):
+            return float(wider.unconstrained(natural)[0, wider.slices[self.name]][0])
 
     def _natural(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """The fitted parameters; the last ones are kept, since records come in chunks."""
@@ -144,7 +158,7 @@ def alternative_direction(
     declared = model if isinstance(model, PrivateModel) else _declared_alike(model, private)
     extended = RecordDensity(declared)
     name, effects = _addition(extended, density, declared)
-    _refuse_other_names(at, name)
+    _refuse_other_names(at, name, effects)
     direction = AlternativeDirection(
         name,
         f"{name} of the alternative model",
@@ -156,6 +170,7 @@ def alternative_direction(
         float(at.get(name, 0.0)),
         effects,
     )
+    _refuse_other_priors(direction)
     if direction.value:
         direction = replace(direction, unit=f"{direction.unit}, less {direction.value:g}")
     _refuse_other_densities(direction, fit)
@@ -215,13 +230,23 @@ def _addition(
     return effects.spread, effects
 
 
-def _refuse_other_names(at: Mapping[str, float], name: str) -> None:
+def _refuse_other_names(at: Mapping[str, float], name: str, effects: Any) -> None:
     others = [key for key in at if key != name]
-    if others:
+    if others or (effects is not None and at.get(name)):
         raise DomainError(
             "at= gives the value of the additional parameter; nothing was charged",
-            got=", ".join(others),
-            allowed=f"{{{name!r}: a number}}",
+            got=", ".join(f"{key!r}: {value:g}" for key, value in at.items()),
+            allowed=f"{{{name!r}: {'0' if effects else 'a number'}}}",
+        )
+
+
+def _refuse_other_priors(direction: AlternativeDirection) -> None:
+    if np.isnan(direction.coordinate):
+        raise Incompatible(
+            "the alternative does not contain the fitted model; nothing was charged",
+            got=f"a prior of {direction.name} that excludes {direction.value:g}",
+            allowed=f"one that reaches {direction.value:g}",
+            do=f"pm.HalfNormal or pm.Normal for {direction.name}, or at= another value",
         )
 
 

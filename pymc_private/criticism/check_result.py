@@ -494,7 +494,7 @@ def _rows(check: Check) -> list[cards.Row]:
         ]  # fmt: skip
     else:
         rows.append(("label", f"{display.NOT_PRIVATE}: {'; '.join(check.guarantee.assumptions)}"))
-    return [*rows, ("p-values", "normal approximation, for the very records of the summary")]
+    return [*rows, ("p-values", "of large samples, for the very records of the summary")]
 
 
 def _table(check: Check) -> str:

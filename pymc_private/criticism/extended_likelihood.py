@@ -31,6 +31,8 @@ from pymc_private.summaries.scores.score_mechanism import reference_of
 
 UNSEEN = 1e12
 """Factor of the variance of c at which it says nothing."""
+NEAR_END = 1e-8
+"""Share of the way from the end of a prior to its median."""
 SAME = 1e-6
 """Most difference of two log densities, relative to their size, that is rounding."""
 AlternativePart = PlannedTest | PlannedGroups
@@ -82,27 +84,40 @@ def _direction(part: AlternativePart) -> AlternativeDirection:
 def center_of(direction: AlternativeDirection, theta: np.ndarray) -> np.ndarray:
     """All parameters of the extended model where it is the fitted one at coordinates theta.
 
+    Where the prior ends at the value of gamma, one that is nearly that. Effects of groups are 0 at
+    any standard deviation: the median of its prior.
+
     Raises
     ------
     Incompatible
         A prior does not reach there.
     """
     wider = all_parameters(direction.density.parameters)
+    usual = float(np.median(wider.natural(wider.pool)[direction.name]))
     natural = natural_at(direction.parameters, theta)
-    natural |= {direction.name: np.array(direction.value)}
     if direction.effects is not None:
-        natural = direction.effects.natural(natural, np.zeros(direction.effects.groups))
-        natural |= {direction.name: np.array(1.0)}
-    with np.errstate(all="ignore"):
-        found = wider.unconstrained({name: natural[name][None] for name in wider.names})[0]
+        nothing = np.zeros(direction.effects.groups)
+        found = _unconstrained(wider, direction.effects.natural(natural, nothing, usual))
+    else:
+        value = direction.value
+        found = _unconstrained(wider, natural | {direction.name: np.array(value)})
+        if not np.isfinite(found).all():
+            near = value + NEAR_END * (usual - value)
+            found = _unconstrained(wider, natural | {direction.name: np.array(near)})
     if not np.isfinite(found).all():
         raise Incompatible(
             "the extended model has other transforms than the fitted one",
-            got=f"another prior's support of a parameter, or one of {direction.name}",
-            allowed=f"priors of the same support, and a prior of {direction.name} on all numbers",
-            do=f"{direction.name} = pm.Normal(...), for example",
+            got="another support of a prior",
+            allowed="priors of the same support of the parameters that both models have",
+            do="write these priors as in the fitted model",
         )
-    return np.asarray(found)
+    return found
+
+
+def _unconstrained(wider: Any, natural: Mapping[str, np.ndarray]) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        values = {name: np.asarray(natural[name])[None] for name in wider.names}
+        return np.asarray(wider.unconstrained(values)[0])
 
 
 class _Whole:

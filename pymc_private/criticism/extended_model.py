@@ -17,20 +17,22 @@ from scipy.special import logsumexp
 
 from pymc_private.criticism.alternative_model import AlternativeDirection
 from pymc_private.criticism.check_plan import CheckPlan
-from pymc_private.criticism.check_result import Check, VarianceTest
+from pymc_private.criticism.check_result import Check, DepartureTest, VarianceTest
 from pymc_private.criticism.extended_likelihood import (
+    NEAR_END,
     AlternativePart,
     center_of,
     extended_likelihood,
     extended_quadrature,
 )
 from pymc_private.criticism.group_slopes import PlannedGroups
-from pymc_private.criticism.planned_test import PlannedTest
-from pymc_private.errors import DomainError
+from pymc_private.criticism.planned_test import Forecast, PlannedTest
+from pymc_private.errors import DomainError, Incompatible, NotInformative
 from pymc_private.summaries.density.quadrature_model import QuadratureModel
-from pymc_private.summaries.importance import WeightedDraws, importance_draws
+from pymc_private.summaries.importance import WeightedDraws
 from pymc_private.summaries.protocol import LogLikelihood
 from pymc_private.summaries.scores.clipped_scores import RecordModel
+from pymc_private.summaries.scores.read_coordinates import hierarchy_draws
 from pymc_private.summaries.scores.read_parameters import (
     ReadCoefficients,
     all_parameters,
@@ -42,8 +44,10 @@ from pymc_private.summaries.scores.score_model import score_potential
 if TYPE_CHECKING:
     import pymc as pm
 
-SEED, DRAWS = 20261127, 4000
-"""Of weighted draws for a Bayes factor."""
+SEED, DRAWS, FEWEST_EFFECTIVE = 20261127, 4000, 100.0
+"""Of weighted draws for a Bayes factor, and how many have to count."""
+PRIOR_POINTS, SAME_PRIOR = 6, 1e-5
+"""Draws of a prior at which two priors are compared, and what is rounding there."""
 
 
 def extended_model(plan: CheckPlan, result: Check, name: str | None = None) -> pm.Model:
@@ -92,17 +96,46 @@ def log_bayes_factor(plan: CheckPlan, result: Check, name: str | None = None) ->
 def log_evidence_ratio(
     mechanism: Any, released: Mapping[str, np.ndarray], part: AlternativePart, sums: np.ndarray
 ) -> float:
-    """Log Bayes factor of what one check of an alternative model released, in nats."""
+    """Log Bayes factor of what one check of an alternative model released, in nats.
+
+    Raises
+    ------
+    Incompatible
+        The two models have other priors of the parameters that both have.
+    NotInformative
+        A posterior of which too few weighted draws count.
+    """
+    direction = _direction(part)
+    _refuse_other_priors(direction, mechanism.parameters)
     if isinstance(part, PlannedGroups):
         return _evidence_of_effects(part, sums)
-    direction, densities = _direction(part), []
+    if not np.isfinite(direction.coordinate):
+        return _evidence_at_an_end(part, float(sums[0]))
+    center = center_of(direction, mechanism.pooled(released).center)
+    place = all_parameters(direction.density.parameters).slices[direction.name].start
+    densities = []
     for seen in (True, False):
-        fit = fit_of(mechanism, released, part, sums, seen=seen)
-        draws, place = fit.posterior(), fit.parameters.slices[direction.name].start
-        at = center_of(direction, mechanism.pooled(released).center)[place]
+        draws = fit_of(mechanism, released, part, sums, seen=seen).posterior()
+        if draws.effective < FEWEST_EFFECTIVE:
+            raise NotInformative(
+                "no Bayes factor is found: too few weighted draws of the extended model count",
+                got=f"{draws.effective:.0f} effective draws",
+                allowed=f"{FEWEST_EFFECTIVE:g} or more",
+                do="the p-value of the check; or effects of groups as pm.Normal(mean, sd)",
+            )
         mean, sd = draws.mean[place], draws.sd[place]
-        densities.append(-0.5 * ((at - mean) / sd) ** 2 - float(np.log(sd)))
+        densities.append(-0.5 * ((center[place] - mean) / sd) ** 2 - float(np.log(sd)))
     return float(densities[1] - densities[0])
+
+
+def _evidence_at_an_end(part: PlannedTest, value: float) -> float:
+    """Where the prior of gamma ends at its value: c given the summary moves by gamma, linearly."""
+    direction = _direction(part)
+    prior = all_parameters(direction.density.parameters)
+    gamma = prior.natural(prior.pool)[direction.name] - direction.value
+    means = part.null.mean + part.sensitivity * np.append(0.0, gamma)
+    logs = -0.5 * ((value - means) / part.sd) ** 2
+    return float(logsumexp(logs[1:]) - np.log(len(gamma)) - logs[0])
 
 
 def _evidence_of_effects(part: PlannedGroups, sums: np.ndarray) -> float:
@@ -115,6 +148,34 @@ def _evidence_of_effects(part: PlannedGroups, sums: np.ndarray) -> float:
     away = np.broadcast_to(sums - part.mean, (len(variances), len(sums)))
     logs = normal_log_density(away, shifted)
     return float(logsumexp(logs[1:]) - np.log(len(spread)) - logs[0])
+
+
+def _refuse_other_priors(direction: AlternativeDirection, fitted: Any) -> None:
+    """Refuse models whose common parameters have other priors where they are the same model."""
+    wider = all_parameters(direction.density.parameters)
+    usual = wider.natural(wider.pool)[direction.name]
+    points = fitted.pool[:PRIOR_POINTS]
+    gaps = []
+    for theta in points:
+        natural = {name: values[0] for name, values in fitted.natural(theta[None]).items()}
+        if direction.effects is None:
+            end = not np.isfinite(direction.coordinate)
+            near = NEAR_END * (float(np.median(usual)) - direction.value) if end else 0.0
+            natural |= {direction.name: np.array(direction.value + near)}
+        else:
+            nothing = np.zeros(direction.effects.groups)
+            natural = direction.effects.natural(natural, nothing, float(np.median(usual)))
+        with np.errstate(all="ignore"):
+            at = wider.unconstrained({name: natural[name][None] for name in wider.names})
+            gaps.append(float(wider.log_prior(at)[0] - fitted.log_prior(theta[None])[0]))
+    if not np.ptp(gaps) <= SAME_PRIOR * (1.0 + np.abs(fitted.log_prior(points)).max()):
+        raise Incompatible(
+            "a Bayes factor compares models with one prior of the parameters that both have",
+            got=f"other priors of {', '.join(fitted.names)} where {direction.name} = "
+            f"{direction.value:g}",
+            allowed="those of the fitted model, with the additional parameter apart from them",
+            do="write these priors as in the fitted model",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,14 +223,13 @@ class ExtendedFit:
         return score_potential(self.pooled, self.model, self.start(), parameters)
 
     def posterior(self) -> WeightedDraws:
-        """Weighted draws of the posterior, by a public seed."""
+        """Weighted draws of the posterior, by a public seed; few may count."""
         likelihood, prior = self.log_likelihood(), self.parameters.log_prior
-        rng = np.random.default_rng(SEED)
 
         def density(theta: np.ndarray) -> np.ndarray:
             return np.asarray(likelihood(theta) + prior(theta))
 
-        return importance_draws(density, *self.start(), rng, DRAWS)
+        return hierarchy_draws(self.model.parameters, density, self.start(), SEED, DRAWS)
 
 
 def extended_fit(plan: CheckPlan, result: Check, name: str | None = None) -> ExtendedFit:
@@ -242,9 +302,17 @@ def _alternative_part(plan: CheckPlan, name: str | None) -> AlternativePart:
 def _refuse_other_result(plan: CheckPlan, result: Any) -> None:
     names = [test.name for test in plan.tests]
     same = isinstance(result, Check) and [t.name for t in result.tests] == names
+    same = same and all(map(_is_planned, plan.tests, result.tests))
     if not same or result.facts["summary"] != plan.summary_released.fingerprint:
         raise DomainError(
             "this is not the check of the plan",
             got=type(result).__name__,
             allowed="what pmp.check returned for it",
         )
+
+
+def _is_planned(forecast: Forecast, test: DepartureTest) -> bool:
+    """Whether a test has the constants that were planned."""
+    facts = forecast.facts.items()
+    return all(np.all(np.isclose(getattr(test, k), v, rtol=1e-6, atol=1e-12))
+               for k, v in facts if not isinstance(v, str))  # fmt: skip

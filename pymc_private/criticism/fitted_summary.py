@@ -15,23 +15,17 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import NotInformative, Unsupported
-from pymc_private.summaries.importance import (
-    LogDensity,
-    WeightedDraws,
-    importance_draws,
-    proper_covariance,
-)
+from pymc_private.summaries.importance import WeightedDraws
 from pymc_private.summaries.scores.clipped_scores import RecordModel, Rows, ScoredRows, score_rows
 from pymc_private.summaries.scores.pilot import ModelAtPoint, model_at_point, score_mean
-from pymc_private.summaries.scores.read_coordinates import ReadCoordinates
-from pymc_private.summaries.scores.read_parameters import ReadCoefficients, of_read
+from pymc_private.summaries.scores.read_coordinates import hierarchy_draws
+from pymc_private.summaries.scores.read_parameters import of_read
 from pymc_private.summaries.scores.score_mechanism import ScoreMechanism, reference_of
 
-POSTERIOR_SEED, POSTERIOR_DRAWS, MORE_DRAWS, ATTEMPTS = 20261125, 2000, 8, 3
-"""Public seed and number of weighted draws of the posterior; by how many more if few count, and how
-often."""
-FEW_EFFECTIVE, FEWEST_EFFECTIVE = 300.0, 40.0
-"""Effective draws below which more are taken, and below which moments are not trusted."""
+POSTERIOR_SEED, POSTERIOR_DRAWS = 20261125, 2000
+"""Public seed and number of weighted draws of the posterior."""
+FEWEST_EFFECTIVE = 40.0
+"""Effective draws below which moments are not trusted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,48 +149,12 @@ def fitted_summary(mechanism: Any, released: Mapping[str, np.ndarray]) -> Fitted
 def posterior_of(mechanism: Any, released: Mapping[str, np.ndarray]) -> WeightedDraws:
     """Weighted draws of the posterior of a summary, by a public seed."""
     likelihood, prior = mechanism.log_likelihood(released), mechanism.parameters.log_prior
-    center, covariance = mechanism.start(released)
-    rng = np.random.default_rng(POSTERIOR_SEED)
 
     def density(theta: np.ndarray) -> np.ndarray:
         return np.asarray(likelihood(theta) + prior(theta))
 
-    found = importance_draws(density, center, covariance, rng, POSTERIOR_DRAWS)
-    more = MORE_DRAWS * POSTERIOR_DRAWS
-    start = center, covariance
-    for _ in range(ATTEMPTS):
-        if found.effective >= FEW_EFFECTIVE:
-            break
-        again = [importance_draws(density, *start, rng, more)]
-        again += draws_of_coefficients(mechanism.read, density, *start, rng)
-        found = max(found, *again, key=lambda draws: draws.effective)
-        start = found.mean, proper_covariance(found.covariance)
-    return found
-
-
-def draws_of_coefficients(
-    read: Any,
-    density: LogDensity,
-    center: np.ndarray,
-    covariance: np.ndarray,
-    rng: np.random.Generator,
-) -> list[WeightedDraws]:
-    """Weighted draws by proposals of what records read of a hierarchy; none where that is all."""
-    if not isinstance(read, ReadCoefficients):
-        return []
-    coordinates = ReadCoordinates.of(read)
-    if coordinates is None:
-        return []
-
-    def moved(u: np.ndarray) -> np.ndarray:
-        theta, logs = coordinates.parameters(u)
-        with np.errstate(all="ignore"):
-            return np.where(np.isfinite(logs), density(np.nan_to_num(theta)) + logs, -np.inf)
-
-    start = coordinates.normal(center, covariance)
-    found = importance_draws(moved, *start, rng, POSTERIOR_DRAWS)
-    theta, _ = coordinates.parameters(found.points)
-    return [WeightedDraws(np.nan_to_num(theta), found.weights)]
+    start = mechanism.start(released)
+    return hierarchy_draws(mechanism.read, density, start, POSTERIOR_SEED, POSTERIOR_DRAWS)
 
 
 def refuse_other_summaries(mechanism: Any) -> None:

@@ -26,11 +26,14 @@ from pytensor.tensor.random.basic import NormalRV
 from pymc_private.analysis.traversal import without_dimshuffles
 from pymc_private.criticism.covariate_columns import CovariateColumn, CovariateColumns
 from pymc_private.criticism.fitted_summary import FittedSummary
-from pymc_private.errors import Unsupported
+from pymc_private.errors import Incompatible, Unsupported
 from pymc_private.models.private_model import PrivateModel
 
 EFFECTS_SEED = 20261128
 """Of effects at which it is tried whose effect a record reads."""
+SPREADS = (0.5, 2.0, -1.0)
+"""Standard deviations with which the same effects are written, to see what a density makes of it;
+the negative one tells z from its size."""
 SAME = 1e-8
 """Most difference of two log densities, relative to their size, that is rounding."""
 
@@ -68,17 +71,23 @@ class GroupEffects:
         return self.spread if self.standardized else self.name
 
     def natural(
-        self, natural: Mapping[str, np.ndarray], effects: np.ndarray | None = None
+        self,
+        natural: Mapping[str, np.ndarray],
+        effects: np.ndarray | None = None,
+        spread: float = 1.0,
     ) -> dict[str, np.ndarray]:
-        """Values of all parameters, from those of the fitted model, at effects (G,) or at none."""
-        if self.standardized:
-            added = {self.name: np.ones(self.groups) if effects is None else effects}
-            if effects is not None:
-                added[self.spread] = np.array(1.0)
+        """Values of all parameters, from those of the fitted model.
+
+        Without effects those at which `differentiated` gives the score; else effects (G,), written
+        with a standard deviation that is not 0.
+        """
+        if effects is None:
+            scale, own = np.array(0.0), np.ones(self.groups)
+            own = own if self.standardized else self._mean_at(natural) + np.zeros(self.groups)
         else:
-            zero = np.zeros(self.groups) if effects is None else effects
-            added = {self.name: self._mean_at(natural) + zero}
-        return dict(natural) | added
+            scale = np.array(spread)
+            own = effects / spread if self.standardized else self._mean_at(natural) + effects
+        return dict(natural) | {self.spread: scale, self.name: own}
 
     def _mean_at(self, natural: Mapping[str, np.ndarray]) -> np.ndarray:
         function, names = self._mean_function
@@ -140,7 +149,12 @@ class EffectDensity(Protocol):
         """G."""
 
     def both(
-        self, theta: np.ndarray, rows: Any, y: np.ndarray, effects: np.ndarray | None = None
+        self,
+        theta: np.ndarray,
+        rows: Any,
+        y: np.ndarray,
+        effects: np.ndarray | None = None,
+        spread: float = 1.0,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Log density at effects (G,), and its derivative."""
 
@@ -161,6 +175,7 @@ def group_label(
     groups = int(direction.groups or 0)
     effects = np.random.default_rng(EFFECTS_SEED).uniform(0.2, 0.8, groups)
     whole = direction.both(fit.mean, fit.rows, fit.scored.values, effects)[0]
+    _refuse_other_spreads(direction, fit, effects, whole)
     known = [_column_of(name, columns.known.values()) for name in labels]
     found = [column for column in known if column is not None]
     for column in found:
@@ -175,6 +190,33 @@ def group_label(
         do="index the effects by the label that the fitted model reads; or check against one "
         "scalar parameter",
     )
+
+
+def _refuse_other_spreads(
+    direction: EffectDensity, fit: FittedSummary, effects: np.ndarray, whole: np.ndarray
+) -> None:
+    """Refuse densities that read effects otherwise than as normal ones with their spread.
+
+    The same effects are written with several standard deviations: z is effects / sd, and b does
+    not depend on sd. Without effects the density is that of the fitted model.
+    """
+    own = fit.model.log_density(fit.mean[None], fit.rows, fit.scored.values)[0]
+    nothing = np.zeros(len(effects))
+    pairs = [(effects, spread, whole) for spread in SPREADS]
+    pairs += [(nothing, spread, own) for spread in SPREADS]
+    for values, spread, wanted in pairs:
+        found = direction.both(fit.mean, fit.rows, fit.scored.values, values, spread)[0]
+        with np.errstate(all="ignore"):
+            apart = np.abs(found - wanted) > SAME * (1.0 + np.abs(wanted))
+        compared = np.isfinite(wanted) & (fit.mass > 0.0)
+        if (compared & (apart | ~np.isfinite(found))).any():
+            raise Incompatible(
+                f"'{direction.name}' is not the standard deviation of normal effects of groups; "
+                "nothing was charged",
+                got="a density of records that reads effects or their standard deviation otherwise",
+                allowed='b = pm.Normal("b", mean, sd), or sd * z with z = pm.Normal("z")',
+                do="write the effects in one of these forms",
+            )
 
 
 def _column_of(name: str, known: Iterable[CovariateColumn]) -> CovariateColumn | None:

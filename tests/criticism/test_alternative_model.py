@@ -13,7 +13,7 @@ import pymc_private as pmp
 from pymc_private.criticism import extended_model, log_bayes_factor
 from pymc_private.criticism.check_result import Check, VarianceTest
 from pymc_private.criticism.extended_model import fit_of
-from pymc_private.errors import Incompatible, Unsupported
+from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.summaries.scores.read_parameters import natural_at
 from tests.criticism.test_group_slopes import (
     BUDGET,
@@ -55,6 +55,41 @@ def of_pairs(eta, x, g, slope):
 
 def heavy_tailed(eta, x, g, slope):
     return eta + (slope + pm.HalfNormal("spread") * pm.StudentT("z", 5, dims="group")[g]) * x
+
+
+def of_sizes(eta, x, g, slope):
+    z = pm.Normal("z", dims="group")
+    return eta + (slope + pm.HalfNormal("spread") * pm.math.abs(z)[g]) * x
+
+
+def of_ones(eta, x, g, slope):
+    z = pm.Normal("z", dims="group")
+    return eta + (slope + pm.HalfNormal("spread") * z[g]) * x + 2.0 * (z[g] - 1.0)
+
+
+def read_twice(eta, x, g, slope):
+    spread = pm.HalfNormal("spread")
+    return eta + (slope + pm.Normal("b", 0, spread, dims="group")[g]) * x + spread * x**2
+
+
+def never_zero(eta, x, g, slope):
+    return eta + pm.Normal("b", slope, pm.Uniform("spread", 0.5, 0.8), dims="group")[g] * x
+
+
+def never_equal(eta, x, g, slope):
+    return eta + slope * x + pm.Uniform("curve", 1, 2) * x**2
+
+
+def upwards(eta, x, g, slope):
+    return eta + slope * x + pm.HalfNormal("curve") * x**2
+
+
+def bound_to_slope(eta, x, g, slope):
+    return eta + slope * x + pm.Normal("curve", 5 * slope, 0.1) * x**2
+
+
+def cubic(eta, x, g, slope):
+    return eta + slope * x + 50.0 * pm.Normal("curve") * x**3
 
 
 def model_of(y, linear=None, offset=True, trend=False):
@@ -166,12 +201,38 @@ def test_slopes_of_groups_are_fitted_to_the_sums_that_were_bought(linear):
         ({"linear": twice}, Incompatible, "effects of groups and their standard deviation"),
         ({"linear": of_pairs}, Unsupported, "by no label"),
         ({"linear": heavy_tailed}, Incompatible, "one scalar parameter, or pm.Normal"),
+        ({"linear": of_sizes}, Incompatible, "sd \\* z with z"),
+        ({"linear": of_ones}, Incompatible, "sd \\* z with z|does not contain"),
+        ({"linear": read_twice}, Incompatible, "reads effects or their standard deviation"),
+        ({"linear": never_zero}, Incompatible, "prior of spread that excludes 0"),
+        ({"linear": never_equal}, Incompatible, "prior of curve that excludes 0"),
         ({"linear": None, "trend": True}, Unsupported, "summary.reuse"),
     ],
 )
 def test_what_is_no_departure_of_records_is_refused(words, error, match):
     with pytest.raises(error, match=match):
         plan_of(**words)
+
+
+def test_a_parameter_whose_prior_ends_at_the_fitted_model_is_fitted_too():
+    plan, result = checked(upwards)
+    _, other = checked(curved)
+    assert result["curve"].z == pytest.approx(other["curve"].z)
+    assert -2.5 < log_bayes_factor(plan, result) < 0.0  # nothing is curved
+    model = extended_model(plan, result)
+    assert "curve" in {rv.name for rv in model.free_RVs}
+
+
+def test_odds_are_of_models_with_one_prior_and_of_the_check_that_was_planned():
+    plan, result = checked(bound_to_slope)
+    with pytest.raises(Incompatible, match="one prior of the parameters"):
+        log_bayes_factor(plan, result)
+    with pytest.raises(DomainError, match="not the check of the plan"):
+        log_bayes_factor(plan_of(cubic), checked(curved)[1])
+    with pytest.raises(DomainError, match="at="):
+        pmp.check_plan(
+            summary_of(), model_of(np.zeros(N, int), centered), at={"spread": -3.0}, **BUDGET
+        )
 
 
 def test_another_distribution_of_effects_is_fitted_without_a_check():

@@ -13,9 +13,16 @@ J square and regular, theta is a function of u with log |d theta / d u| = -log |
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from pymc_private.summaries.importance import (
+    LogDensity,
+    WeightedDraws,
+    importance_draws,
+    proper_covariance,
+)
 from pymc_private.summaries.scores.read_parameters import ReadCoefficients
 
 INDEPENDENT = 1e-6
@@ -26,6 +33,8 @@ AFFINE = 1e-6
 """Most difference of an affine function, relative to its size, that is rounding."""
 MOST_NUMBERS = 4_000_000
 """Of the derivatives of one batch."""
+FEW_EFFECTIVE, MORE_DRAWS, ATTEMPTS = 300.0, 8, 3
+"""Effective draws below which more are taken, by how many, and how often."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +110,61 @@ class ReadCoordinates:
         own = np.eye(len(center))[self.rest]
         slopes = _slopes(self.read, center[None], np.arange(len(center)))[0]
         return np.concatenate([own, slopes])
+
+
+def hierarchy_draws(
+    read: Any, density: LogDensity, start: tuple[np.ndarray, np.ndarray], seed: int, draws: int
+) -> WeightedDraws:
+    """Weighted draws of a posterior, in either coordinates where few have the weight.
+
+    Parameters
+    ----------
+    read : ParameterVector or ReadCoefficients
+    density : callable
+        Log density of all parameters, (S, p) to (S,).
+    start : tuple of array
+        Center (p,) and covariance (p, p) of a normal approximation.
+    seed : int
+        A public one.
+    draws : int
+
+    Returns
+    -------
+    WeightedDraws
+        Those with most effective draws, which may be few.
+    """
+    rng = np.random.default_rng(seed)
+    found = importance_draws(density, *start, rng, draws)
+    for _ in range(ATTEMPTS):
+        if found.effective >= FEW_EFFECTIVE:
+            break
+        again = [importance_draws(density, *start, rng, MORE_DRAWS * draws)]
+        again += _draws_of_coefficients(read, density, start, rng, draws)
+        found = max(found, *again, key=lambda one: one.effective)
+        start = found.mean, proper_covariance(found.covariance)
+    return found
+
+
+def _draws_of_coefficients(
+    read: Any,
+    density: LogDensity,
+    start: tuple[np.ndarray, np.ndarray],
+    rng: np.random.Generator,
+    draws: int,
+) -> list[WeightedDraws]:
+    """Weighted draws by proposals of what records read; none where that is all."""
+    coordinates = ReadCoordinates.of(read) if isinstance(read, ReadCoefficients) else None
+    if coordinates is None:
+        return []
+
+    def moved(u: np.ndarray) -> np.ndarray:
+        theta, logs = coordinates.parameters(u)
+        with np.errstate(all="ignore"):
+            return np.where(np.isfinite(logs), density(np.nan_to_num(theta)) + logs, -np.inf)
+
+    found = importance_draws(moved, *coordinates.normal(*start), rng, draws)
+    theta, _ = coordinates.parameters(found.points)
+    return [WeightedDraws(np.nan_to_num(theta), found.weights)]
 
 
 def _slopes(

@@ -1,6 +1,6 @@
 """Pilots of a part of the records against pilots of all of them: coverage and width (T37).
 
-Run ``python -m benchmarks.scale_split [simulations] [rows] [model ...] [--share f]``. Parameters
+Run ``python -m benchmarks.scale_split [simulations] [rows] [model ...]``. Parameters
 come from the prior, records from the model, the summary from the whole mechanism at epsilon = 1,
 delta = 1e-6. Columns: the share f of the records that pilots read (none: all, and the budget is
 shared), share of 90% intervals that hold their parameter with its standard error, root mean square
@@ -109,6 +109,7 @@ def main() -> None:
     parser.add_argument("rows", nargs="?", default="1e5")
     parser.add_argument("models", nargs="*", default=list(MODELS))
     parser.add_argument("--share", type=float)
+    parser.add_argument("--only-split", action="store_true", help="no pilots of all records")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"{'model':10s} {'rows':>8s} {'f':>6s} {'held':>6s} {'se':>6s} {'error':>6s} "
@@ -116,6 +117,8 @@ def main() -> None:
     for rows in given.rows.split(","):
         for name in given.models:
             for label, plan in plans(name, int(float(rows)), given.share).items():
+                if given.only_split and label == "none":
+                    continue
                 measure(name, int(float(rows)), label, plan, given.simulations)
 
 

@@ -19,10 +19,12 @@ from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.noise import CHUNK, LatticeNoise
 from pymc_private.summaries.record_table import COIN
 from pymc_private.summaries.scores.clipped_scores import ClippedScore
+from pymc_private.summaries.scores.score_release import LARGE_CHUNK, WeightedTerms
 from pymc_private.summaries.summary_job import records_of
 from pymc_private.summaries.tables import table_batches, table_records
 from pymc_private.summaries.tables.read_table import records_of_table
 from pymc_private.summaries.tables.table_batches import EngineTable
+from pymc_private.summaries.weighted_sums import BoundedSum
 from tests.summaries.tables.table_models import (
     BUDGET,
     NAMES,
@@ -253,6 +255,24 @@ def test_batches_without_rows_and_rows_without_pilots(small_split):
         assert {k: v.dtype for k, v in pilots.items()} == {
             k: v.dtype for k, v in all_of_them.items()
         }
+
+
+def test_weighted_terms_of_a_record_are_the_same_at_any_place(small_split):
+    """Scores and factors of curvatures, in the chunks of large tables: the condition of T30."""
+    design, table = small_split.mechanism.design, frame(4000)
+    score = ClippedScore(design.model, design.prior.mean + 0.3, np.eye(3) + 0.1, 1.0, 0.2)
+    work, found = WeightedTerms(score, design.outcome, True), []
+    for order in (table, table.sample(frac=1.0, random_state=3), table.iloc[::-1]):
+        ((light, (vectors, factors)),) = map(
+            work, split(small_split, order).with_coins(LARGE_CHUNK, design.part.threshold)
+        )
+        place = np.argsort(order.index)
+        sums = BoundedSum(0.2, True, 1.0).lattice
+        found.append((light[place], vectors[place], factors[place], sums.vectors(factors)[place]))
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)
+    assert np.abs(found[0][2]).max() > 0.1
 
 
 def test_covariates_make_coins_where_rows_differ(small_split):

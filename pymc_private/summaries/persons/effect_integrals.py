@@ -26,6 +26,8 @@ import numpy as np
 import pytensor.tensor as pt
 from scipy.special import expit, gammaln, ndtri, pdtr, pdtrik
 
+LEAST_POINTS = 61
+"""Points of the rule of counts, at least."""
 MOST_MEAN = 1e12
 """Larger means of counts are drawn as this one."""
 
@@ -36,6 +38,10 @@ class EffectIntegral(Protocol):
     @property
     def extra(self) -> int:
         """Predictors beyond those of rows and the scale of effects."""
+
+    @property
+    def most_pairs(self) -> int:
+        """Most pairs of nodes that are affordable."""
 
     def log_density(self, predictors: np.ndarray, has: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Log p of the rows of each person, shape (N, Q)."""
@@ -53,7 +59,7 @@ class EffectIntegral(Protocol):
 class _Canonical:
     """A family with its canonical link and no scale of its own."""
 
-    extra = 0
+    extra, most_pairs = 0, 256
 
     def __init__(self, points: int) -> None:
         self.z, weights = np.polynomial.hermite_e.hermegauss(points)
@@ -161,7 +167,12 @@ class BernoulliEffects(_Canonical):
 
 
 class PoissonEffects(_Canonical):
-    """Counts with a log link."""
+    """Counts with a log link; large ones know their effect well and need many points."""
+
+    most_pairs = 64
+
+    def __init__(self, points: int) -> None:
+        super().__init__(max(points, LEAST_POINTS))
 
     def cumulant(self, at: Any) -> Any:
         """e^t."""
@@ -190,7 +201,7 @@ class PoissonEffects(_Canonical):
 class NormalEffects:
     """Real outcomes with a standard deviation common to all rows."""
 
-    extra = 1
+    extra, most_pairs = 1, 256
 
     def __init__(self, points: int) -> None:
         del points  # exact

@@ -39,7 +39,11 @@ from pymc_private.summaries.density.plain_record import in_compiled_operations, 
 from pymc_private.summaries.density.record_density import gradients, refuse_other_models
 from pymc_private.summaries.parameters import ParameterVector
 from pymc_private.summaries.persons.effect_integrals import FAMILIES, EffectIntegral
-from pymc_private.summaries.persons.person_nodes import person_nodes
+from pymc_private.summaries.persons.person_nodes import (
+    FEWEST_PAIRS,
+    all_patterns_fit,
+    person_nodes,
+)
 from pymc_private.summaries.scores.clipped_scores import Rows
 
 MOST_ELEMENTS = 1 << 20
@@ -337,12 +341,21 @@ class PersonModel:
     density : PersonDensity
     domain : tuple of float
         Ends to which outcomes are clipped.
+    pairs : int
+        Antithetic pairs of nodes of their outcomes.
     """
 
-    def __init__(self, density: PersonDensity, domain: tuple[float, float]) -> None:
-        self.density, self.domain = density, domain
+    def __init__(
+        self, density: PersonDensity, domain: tuple[float, float], pairs: int = FEWEST_PAIRS
+    ) -> None:
+        self.density, self.domain, self.pairs = density, domain, pairs
         self.parameters = density.parameters
         self.jacobian, self.log_density = density.jacobian, density.log_density
+
+    @property
+    def takes_all_patterns(self) -> bool:
+        """Whether expectations over the answers of a person are exact."""
+        return all_patterns_fit(self.density.family, self.density.width)
 
     def predictors(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
         """Values of the predictors, shape (N, m)."""
@@ -356,7 +369,8 @@ class PersonModel:
         """Nodes of the outcomes of each person, of their own entries alone."""
         entries = [np.asarray(rows[name]) for name in self.density._rows]
         has = self.density.has_rows(rows)
-        return person_nodes(self.density.family, predictors, has, entries, self.domain)
+        family, ends = self.density.family, self.domain
+        return person_nodes(family, predictors, has, entries, ends, self.pairs)
 
 
 # ---- pieces -------------------------------------------------------------------------------------

@@ -18,11 +18,16 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.summaries.persons.person_density import PersonDensity, PersonModel
 from pymc_private.summaries.persons.person_moments import person_moments
+from pymc_private.summaries.persons.person_nodes import pairs_for
+from pymc_private.summaries.protocol import Caution
 from pymc_private.summaries.scores.reference import reference_rows
 from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
 
 LARGE_PERSONS, SMALL_PERSONS = 128, 64
 """Persons in the reference of pilots and bounds, and in that of the likelihood."""
+ERROR_AT_64, LARGEST_ERROR = 0.8, 0.3
+"""Error of a sum by 64 nodes and 1,000 persons, in its standard deviations, and the largest that is
+not spoken of."""
 
 
 def person_score_mechanism(
@@ -50,7 +55,8 @@ def person_score_mechanism(
     """
     _refuse_tables(private)
     density = PersonDensity(private)
-    model = PersonModel(density, _ends(density))
+    count = (n or ASSUMED_N) if private.neighbors == ADD_REMOVE else private.record_count
+    model = PersonModel(density, _ends(density), pairs_for(count, density.family.most_pairs))
     large = reference_rows(private, density, LARGE_PERSONS, given=reference)
     small = reference_rows(private, density, SMALL_PERSONS, skip=LARGE_PERSONS, given=reference)
     made = ScoreMechanism(
@@ -58,7 +64,7 @@ def person_score_mechanism(
         large,
         small,
         mu,
-        (n or ASSUMED_N) if private.neighbors == ADD_REMOVE else private.record_count,
+        count,
         outcome=density.outcome.name,
         moments=person_moments(density, large),
         covariates=bool(density.covariates),
@@ -67,7 +73,22 @@ def person_score_mechanism(
         records_per_unit=private.records_per_unit,
     )
     made.integrates_effects = True
+    made.doubts = tuple(node_cautions(model, count))
     return made
+
+
+def node_cautions(model: PersonModel, count: float) -> list[Caution]:
+    """What a plan says of nodes that are few for so many persons."""
+    error = ERROR_AT_64 * 32.0 / model.pairs * np.sqrt(count / 1000.0)
+    if model.takes_all_patterns or error <= LARGEST_ERROR:
+        return []
+    return [
+        Caution(
+            f"the answers of a person are summed over at {2 * model.pairs} nodes: sums of scores "
+            f"may be off by {error:.2g} of their standard deviations, mostly those of scales, and "
+            "intervals be too narrow; plan.coverage() simulates how often they hold"
+        )
+    ]
 
 
 def _refuse_tables(private: PrivateModel) -> None:

@@ -22,8 +22,10 @@ from pymc_private.summaries.density.outcome_nodes import OutcomeNodes
 from pymc_private.summaries.persons.effect_integrals import BernoulliEffects, EffectIntegral
 from pymc_private.summaries.scores.reference import sobol_points
 
-PAIRS = 32
-"""Antithetic pairs of nodes."""
+FEWEST_PAIRS = 64
+"""Antithetic pairs of nodes, at least."""
+PAIRS_AT_1000 = 96.0
+"""So many pairs at least for 1,000 persons, more as the root of their number."""
 MOST_PATTERNS = 64
 """Most patterns of binary answers that are all taken."""
 LEAST_MASS = 0.05
@@ -43,6 +45,7 @@ def person_nodes(
     has: np.ndarray,
     entries: Sequence[np.ndarray],
     domain: tuple[float, float],
+    pairs: int = FEWEST_PAIRS,
 ) -> OutcomeNodes:
     """Nodes of the outcomes of N persons: values (N, Q, K).
 
@@ -55,13 +58,15 @@ def person_nodes(
         What is known of the persons, first axis N: it decides the shift.
     domain : tuple of float
         Ends to which outcomes are clipped, as data are.
+    pairs : int
+        Antithetic pairs of nodes, where not all patterns are taken: a power of 2.
     """
     width = has.shape[1]
     with np.errstate(all="ignore"):  # no warning may depend on a record
-        if isinstance(family, BernoulliEffects) and 2**width <= MOST_PATTERNS:
+        if all_patterns_fit(family, width):
             values, mass = _all_patterns(family, predictors, has)
         else:
-            unit = _shifted(_cube(width + 1), entries)
+            unit = _shifted(_cube(width + 1, pairs), entries)
             inner = np.clip(unit, INNERMOST, 1.0 - INNERMOST)
             z = ndtri(inner[..., 0])
             values = family.outcomes(predictors, z, inner[..., 1:])
@@ -70,6 +75,11 @@ def person_nodes(
         sound = np.isfinite(total) & (total > 0.0)
         mass = np.where(sound[:, None], mass / np.where(sound, total, 1.0)[:, None], 0.0)
     return OutcomeNodes(values, mass, np.clip(values, *domain), total)
+
+
+def all_patterns_fit(family: EffectIntegral, width: int) -> bool:
+    """Whether all answers of so many rows are taken."""
+    return isinstance(family, BernoulliEffects) and 2**width <= MOST_PATTERNS
 
 
 def _all_patterns(
@@ -83,8 +93,20 @@ def _all_patterns(
 
 
 @cache
-def _cube(dimensions: int) -> np.ndarray:
-    return sobol_points(dimensions, PAIRS, 0)
+def _cube(dimensions: int, pairs: int) -> np.ndarray:
+    return sobol_points(dimensions, pairs, 0)
+
+
+def pairs_for(persons: float, most: int) -> int:
+    """Pairs of nodes for so many persons, a power of 2 of at most `most`.
+
+    A center that Q nodes give leaves clipped scores a mean of order 1 / Q, which the root of the
+    number of persons multiplies: with 64 nodes and 1,000 persons it was up to .8 standard
+    deviations of a sum of scores, with 256 at most .2.
+    """
+    wanted = PAIRS_AT_1000 * np.sqrt(persons / 1000.0)
+    found = 2 ** int(np.ceil(np.log2(max(wanted, 1.0))))
+    return min(max(found, FEWEST_PAIRS), most)
 
 
 def _shifted(points: np.ndarray, entries: Sequence[np.ndarray]) -> np.ndarray:

@@ -139,6 +139,8 @@ class ScoreMechanism:
     method = "scores"
     refinements: tuple[float, ...] = ()
     """The mu of further rounds, each planned from what was released before it."""
+    doubts: tuple[Caution, ...] = ()
+    """Reasons for doubt that whoever made the mechanism knows of."""
     integrates_effects = False
     """Whether records have effects of their own, integrated out, with a scale."""
 
@@ -303,7 +305,7 @@ class ScoreMechanism:
 
     def cautions(self) -> list[Caution]:
         """Reasons for doubt that are known before the charge."""
-        found = expected_caution(self.usable)
+        found = [*self.doubts, *expected_caution(self.usable)]
         if self.integrates_effects:
             found += prior_near_zero(self.parameters)
         if self.design.structure.is_full:

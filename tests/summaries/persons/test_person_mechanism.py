@@ -13,7 +13,7 @@ from pymc_private.summaries.lattice import unpack_symmetric
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
 from pymc_private.summaries.noise_aware_model import noise_aware_model
 from pymc_private.summaries.persons.person_density import PersonDensity
-from pymc_private.summaries.persons.person_mechanism import person_score_mechanism
+from pymc_private.summaries.persons.person_mechanism import node_cautions, person_score_mechanism
 from pymc_private.summaries.scores.clipped_scores import ClippedScore, score_rows
 from tests.summaries.person_models import FAMILIES, MOST, persons, records_of
 
@@ -200,6 +200,17 @@ def test_other_links_and_families_are_refused():
     private = pmp.privatize(shared, records="person", domain={"y": {0, 1}})
     with pytest.raises(Unsupported, match="canonical link"):
         person_score_mechanism(private, MU)
+
+
+def test_few_nodes_for_many_persons_are_told_of():
+    counts, binary = (
+        person_score_mechanism(persons(f), MU).model for f in ("poisson", "bernoulli")
+    )
+    (caution,) = node_cautions(counts, 1000.0)
+    assert "128 nodes" in caution.text
+    assert "0.4 of their standard deviations" in caution.text
+    assert node_cautions(counts, 300.0) == []
+    assert node_cautions(binary, 1e6) == []
 
 
 def test_scales_of_effects_near_zero_are_named():

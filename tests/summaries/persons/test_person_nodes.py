@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from pymc_private.summaries.persons.effect_integrals import FAMILIES
-from pymc_private.summaries.persons.person_nodes import person_nodes, tilted_mass
+from pymc_private.summaries.persons.person_nodes import pairs_for, person_nodes, tilted_mass
+from pymc_private.summaries.scores.clipped_scores import clipping, score_center
 
 RNG = np.random.default_rng(6)
 N, ENDS = 8, (-np.inf, np.inf)
@@ -74,3 +75,30 @@ def test_masses_stay_positive_where_scores_are_wild():
     assert np.isfinite(mass).all()
     assert (mass >= 0.0).all()
     assert mass[0, 0] == 0.0
+
+
+def test_more_persons_have_more_nodes_as_far_as_they_are_affordable():
+    assert [pairs_for(n, 256) for n in (30, 1000, 4000, 1e6)] == [64, 128, 256, 256]
+    assert pairs_for(1e6, 64) == 64
+
+
+def test_more_nodes_leave_clipped_scores_less_of_a_mean():
+    """Skewed scores, centered by their own nodes: the mean over the distribution falls as 1 / Q."""
+    family = FAMILIES["NormalRV"](11)
+    count, width = 3000, 2
+    at = np.tile([0.0, 0.0, 0.8, 0.6], (count, 1))
+    has, rng = np.ones((count, width), dtype=bool), np.random.default_rng(2)
+    entries = [rng.uniform(-1, 1, (count, 3))]
+    unit = rng.random((count, 40, width))
+    y = family.outcomes(at, rng.standard_normal((count, 40)), unit)
+    found = []
+    for pairs in (8, 128):
+        nodes = person_nodes(family, at, has, entries, ENDS, pairs)
+        inner = np.moveaxis(family.scores(at, has, nodes.values), 2, 0)
+        center = score_center(inner, nodes.mass, 1.0)
+        away = np.moveaxis(family.scores(at, has, y), 2, 0) - center[:, :, None]
+        psi = away * clipping(np.sqrt((away**2).sum(axis=0)), 1.0)
+        found.append(psi.mean(axis=(1, 2)) / psi.std(axis=(1, 2)))
+    few, many = np.abs(found).max(axis=1)
+    assert many < few / 2.0
+    assert many < 0.02

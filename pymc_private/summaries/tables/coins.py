@@ -10,15 +10,23 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any
 
 import numpy as np
 
 from pymc_private.errors import DomainError
 from pymc_private.summaries.scores.pilot_part import COIN_BITS
 from pymc_private.summaries.tables.table_batches import Batch
-from pymc_private.summaries.tables.table_columns import are_numbers, as_numbers, is_missing
+from pymc_private.summaries.tables.table_columns import (
+    NUMBERS,
+    are_numbers,
+    as_numbers,
+    is_missing,
+)
 
 KEY_BYTES = 16
+TIMES = "mM"
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
@@ -82,12 +90,38 @@ def mixed(values: np.ndarray) -> np.ndarray:
 
 
 def _bits(values: np.ndarray, key: bytes) -> np.ndarray:
-    """A column as 64 bits for each entry, the same whatever type an engine gives it."""
-    if values.dtype.kind in "mM":
-        values = values.astype("datetime64[us]" if values.dtype.kind == "M" else "timedelta64[us]")
-        return values.view(np.uint64)
+    """A column as 64 bits for each entry, the same whatever type an engine gives it.
+
+    An entry's bits are those of its own value, whatever other entries are: in a column of several
+    types too, of which one record may make a column of numbers.
+    """
+    if values.dtype.kind in TIMES:
+        unit = "datetime64[us]" if values.dtype.kind == "M" else "timedelta64[us]"
+        return values.astype(unit).view(np.uint64)
     if values.dtype.kind in "fiub" or are_numbers(values):
         return (as_numbers(values) + 0.0).view(np.uint64)
+    kinds = np.array([_kind(value) for value in values])
+    found = np.empty(len(values), dtype=np.uint64)
+    for kind in set(kinds.tolist()):
+        found[kinds == kind] = _bits_of_kind(values[kinds == kind], kind, key)
+    return found
+
+
+def _kind(value: Any) -> str:
+    """Number, time, duration or text, as a letter of NumPy."""
+    if isinstance(value, (*NUMBERS, np.number, np.bool_)):
+        return "f"
+    if isinstance(value, date | np.datetime64):
+        return "M"
+    return "m" if isinstance(value, timedelta | np.timedelta64) else "U"
+
+
+def _bits_of_kind(values: np.ndarray, kind: str, key: bytes) -> np.ndarray:
+    if kind == "f":
+        return (np.array([float(value) for value in values]) + 0.0).view(np.uint64)
+    if kind in TIMES:
+        unit = "datetime64[us]" if kind == "M" else "timedelta64[us]"
+        return np.array([np.array(value, dtype=unit) for value in values]).view(np.uint64)
     from pandas.util import hash_array
 
     texts = np.array([str(value) for value in values], dtype=object)

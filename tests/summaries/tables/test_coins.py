@@ -1,5 +1,7 @@
 """Coins of rows: functions of the unit and the key, whatever the engine and the order."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -49,6 +51,28 @@ def test_engines_may_give_another_type():
     np.testing.assert_array_equal(
         coins().numbers({"id": days}), coins().numbers({"id": days.astype("datetime64[ns]")})
     )
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        list(range(40)),
+        [k + 0.5 for k in range(40)],
+        [bool(k % 2) for k in range(40)],
+        [Decimal(k) for k in range(40)],
+        list(pd.date_range("2020-01-01", periods=40)),
+        list(pd.timedelta_range("1h", periods=40)),
+        [f"person {k}" for k in range(40)],
+    ],
+    ids=["whole", "real", "truth", "decimal", "time", "duration", "text"],
+)
+@pytest.mark.parametrize("other", ["A1", 7, pd.Timestamp("2021-01-01"), pd.Timedelta("2h")])
+def test_no_coin_depends_on_the_type_of_another_unit(own, other):
+    alone = coins().numbers({"id": np.asarray(pd.Series(own))})
+    mixed = coins().numbers({"id": np.asarray(pd.Series([*own, other], dtype=object))})
+    np.testing.assert_array_equal(mixed[:-1], alone)
+    (last,) = coins().numbers({"id": np.asarray(pd.Series([other]))})
+    assert mixed[-1] == last
 
 
 def test_every_column_counts():

@@ -408,8 +408,9 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
     least = getattr(plan.mechanism, "least_group", None)
     if least is not None:
         yield (
-            f"groups of fewer than about {math.ceil(least)} records may hide in the noise; what "
-            "the posterior says of such a group comes from the others through the hierarchy"
+            f"groups of fewer than about {math.ceil(least)} records, and now and then larger ones, "
+            "may hide in the noise; what the posterior says of such a group comes from its prior: "
+            "in a hierarchy, from the other groups"
         )
     others = [f"{m}: {nats:.3g} nats" for m, nats in plan.weighed if m != plan.method]
     learned = f"expected to learn {plan.nats:.3g}"

@@ -159,8 +159,8 @@ def hidden_caution(names: Sequence[str]) -> list[Caution]:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return [
         Caution(
-            f"groups with few records: noise hides how many tell of {shown}{more}; what the "
-            "posterior says of it comes from the other groups through the hierarchy, hardly from "
-            "its own records"
+            f"noise hides how many records tell of {shown}{more}, as of groups of few records; "
+            "what the posterior says of it comes from its prior (in a hierarchy, from the other "
+            "groups), hardly from records"
         )
     ]

@@ -320,7 +320,8 @@ class ScoreMechanism:
         A record adds at most K to the curvature, so that the noise is so many records or more.
         """
         noise = self.design.curvature_sd(self.design.scale)
-        if noise is None or not self.design.structure.partly.any():
+        labels = cast(HasDensity, self.model).density.labels
+        if noise is None or not labels or not self.design.structure.partly.any():
             return None
         return noise(1.0)
 

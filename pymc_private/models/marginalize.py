@@ -450,14 +450,15 @@ def model_without(
 
     `values` are the data of the latter; those that PyMC casts are data variables as they are.
     Deterministics that read what is left out are left out. With `rows`, arrays of persons take the
-    place of arrays of rows.
+    place of arrays of rows; all else that has an entry for each row is left out, since rows are
+    private now.
     """
-    new = pm.Model(coords=dict(old.coords))
-    dims = old.named_vars_to_dims
+    dims, row_dims = old.named_vars_to_dims, _row_dims(old, rows)
+    new = pm.Model(coords={k: v for k, v in old.coords.items() if k not in row_dims})
     held = [v for v in values.values() if v.owner is None and v not in old.data_vars]
     gone = {*latents, *values}
     if rows is not None:
-        gone |= rows.replaced
+        gone |= rows.replaced | _unread_rows(old, rows)
         new.implied_domains = {rows.count.name: rows.domain}
         new.add_coord(rows.row_dim, range(rows.most))
         if rows.person not in new.coords:
@@ -478,13 +479,29 @@ def model_without(
         new.potentials.append(potential)
         new.add_named_variable(potential, dims=dims.get(potential.name))
     for variable in old.deterministics:
-        if gone.isdisjoint(ancestors([variable])):
+        of_rows = row_dims.intersection(dims.get(variable.name) or ())
+        if not of_rows and gone.isdisjoint(ancestors([variable])):
             new.deterministics.append(variable)
             new.add_named_variable(variable, dims=dims.get(variable.name))
     for rv in values:
         rv.tag.observations = None  # the data, which nothing of the drawn variable needs
     new.generators = tuple(getattr(old, "generators", ()))
     return new
+
+
+def _row_dims(old: pm.Model, rows: PersonRows | None) -> set[Any]:
+    """Dims of the rows that persons take the place of."""
+    if rows is None:
+        return set()
+    names = (old.named_vars_to_dims.get(v.name) or () for v in rows.replaced)
+    return {dim for dims in names for dim in dims[:1]} - {rows.person}
+
+
+def _unread_rows(old: pm.Model, rows: PersonRows) -> set[Variable]:
+    """Data with an entry for each row that neither likelihood nor prior reads."""
+    read = set(ancestors([*old.free_RVs, *old.potentials]))
+    long = (v for v in old.data_vars if v.get_value(borrow=True).shape[:1] == (rows.total,))
+    return {v for v in long if v not in read}
 
 
 def add_generator(model: pm.Model, made: Generator) -> None:

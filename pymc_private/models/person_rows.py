@@ -74,6 +74,11 @@ class PersonRows:
         return set(ancestors([self.index, *self.wide]))
 
     @property
+    def total(self) -> int:
+        """The number of rows in the model as it was."""
+        return int(next(iter(self.wide)).get_value(borrow=True).shape[0])
+
+    @property
     def dims(self) -> dict[Variable, tuple[str | None, ...]]:
         """Dims of the arrays of persons."""
         found = {
@@ -225,14 +230,14 @@ def _checked_counts(labels: np.ndarray, persons: int, most: int) -> np.ndarray:
     if counts.min() == 0:
         raise DomainError(
             "some persons have no row: a record without data tells nothing of itself",
-            got=f"{int((counts == 0).sum())} of {persons} persons without a row",
+            got="persons without a row",
             allowed="one row or more of each person",
             do="leave them out of the dim of persons",
         )
     if counts.max() > most:
         raise DomainError(
             "some persons own more rows than declared",
-            got=f"more than rows_per_record={most} rows of {int((counts > most).sum())} persons",
+            got=f"more than rows_per_record={most} rows of a person",
             allowed=f"up to {most}",
             do="a larger rows_per_record; or keep fewer rows of each person, by a rule that was "
             "fixed without the data",

@@ -114,7 +114,7 @@ def test_no_records_or_a_single_one_are_too_few(n):
         ({"domain": DOMAIN | {"z": (0, 1)}}, "z"),
         ({"domain": DOMAIN | {"constant_3": (0, 1)}}, "constant_3"),
         ({"domain": DOMAIN, "public": ["z"]}, "z"),
-        ({"domain": DOMAIN, "constants": "secret"}, "'private' or 'public'"),
+        ({"domain": DOMAIN, "constants": "secret"}, "private, public"),
         ({"domain": {"y": 3}}, "not a domain"),
         ({"domain": {"y": pmp.Simplex}}, "not a domain"),
         ({"domain": {"y": (2, -2)}}, "lower <= upper"),

@@ -244,6 +244,7 @@ def test_another_distribution_of_effects_is_fitted_without_a_check():
     assert "trend" in {rv.name for rv in model.free_RVs}
 
 
+@pytest.mark.audit
 def test_a_formula_with_slopes_of_groups_is_an_alternative():
     bmb = pytest.importorskip("bambi")
     rng, words = np.random.default_rng(0), {"family": "bernoulli", "center_predictors": False}

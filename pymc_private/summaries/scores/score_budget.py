@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import hypot
 
 from pymc_private.summaries.noise import split_mu
 from pymc_private.summaries.scores.pilot_part import PilotPart
@@ -22,6 +23,17 @@ class ScoreBudget:
     count: float | None = None
     moments: float | None = None
     curvature: float | None = None
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """The mu of all stages of a kind together."""
+        return {
+            "number of records": self.count or 0.0,
+            "moments": self.moments or 0.0,
+            "pilots": hypot(*self.pilots),
+            "score": self.score,
+            "curvature": self.curvature or 0.0,
+        }
 
 
 def score_budget(

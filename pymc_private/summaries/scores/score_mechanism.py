@@ -225,6 +225,8 @@ class ScoreMechanism:
             "score": SCORE_SHARE,
             "curvature": CURVATURE_SHARE if design.budget.curvature else 0.0,
         }
+        if design.part is not None:
+            shares = {name: mu**2 / self.mu**2 for name, mu in design.budget.totals.items()}
         return {
             "method": self.method,
             "mu": self.mu,

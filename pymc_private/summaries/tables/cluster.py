@@ -18,7 +18,7 @@ import platform
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from typing import Any
 
@@ -154,7 +154,7 @@ def run_part(work: bytes, batches: Iterable[Batch]) -> bytes:
         return pickle.dumps(_unpacked(work)(batches))
 
 
-@cache
+@lru_cache(maxsize=1)
 def _unpacked(work: bytes) -> Any:
     return pickle.loads(work)
 

@@ -8,9 +8,11 @@ sample of them. No number may depend on the place of a row: engines give rows in
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -27,11 +29,14 @@ from pymc_private.summaries.tables.table_columns import (
 
 KEY_BYTES = 16
 TIMES = "mM"
+NUMBERS_BEGIN = set("0123456789+-.")
+"""How text begins that may be a number or a time."""
+READERS: tuple[Callable[[str], Any], ...] = (float, datetime.fromisoformat)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def draw_key() -> bytes:
-    """A key from the operating system. It is kept nowhere."""
+    """A key from the operating system. It is not stored; T37 does not need it to be secret."""
     return secrets.token_bytes(KEY_BYTES)
 
 
@@ -93,18 +98,43 @@ def _bits(values: np.ndarray, key: bytes) -> np.ndarray:
     """A column as 64 bits for each entry, the same whatever type an engine gives it.
 
     An entry's bits are those of its own value, whatever other entries are: in a column of several
-    types too, of which one record may make a column of numbers.
+    types too, and in one of text, which one record may make of a column of numbers or times.
     """
     if values.dtype.kind in TIMES:
         unit = "datetime64[us]" if values.dtype.kind == "M" else "timedelta64[us]"
         return values.astype(unit).view(np.uint64)
     if values.dtype.kind in "fiub" or are_numbers(values):
         return (as_numbers(values) + 0.0).view(np.uint64)
-    kinds = np.array([_kind(value) for value in values])
+    read = [_read(value) for value in values.tolist()]
+    kinds = np.array([_kind(value) for value in read])
+    entries = np.empty(len(read), dtype=object)
+    entries[:] = read
     found = np.empty(len(values), dtype=np.uint64)
     for kind in set(kinds.tolist()):
-        found[kinds == kind] = _bits_of_kind(values[kinds == kind], kind, key)
+        found[kinds == kind] = _bits_of_kind(entries[kinds == kind], kind, key)
     return found
+
+
+def _read(value: Any) -> Any:
+    """A value; of text that is a number or a time that, and of a number that is too long its text.
+
+    Times with a zone as those of UTC.
+    """
+    if isinstance(value, str) and value[:1] in NUMBERS_BEGIN:
+        for reader in READERS:
+            try:
+                value = reader(value)
+                break
+            except ValueError:
+                continue
+    elif isinstance(value, int | Decimal):
+        size: Any = abs(value)
+        return str(value) if size > 10**300 else value
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return value
 
 
 def _kind(value: Any) -> str:

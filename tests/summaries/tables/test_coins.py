@@ -75,6 +75,27 @@ def test_no_coin_depends_on_the_type_of_another_unit(own, other):
     assert mixed[-1] == last
 
 
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ([5, 17, -3], ["5", "17", "-3"]),
+        ([0.5, 2.0, 1e20], ["0.5", "2.0", "1e20"]),
+        ([True, False], ["1", "0"]),
+        (list(pd.date_range("2020-01-01", periods=3)), ["2020-01-01", "2020-01-02", "2020-01-03"]),
+        ([pd.Timestamp("2020-01-01 12:30", tz="UTC")], ["2020-01-01T12:30:00+00:00"]),
+    ],
+)
+def test_text_that_one_unit_makes_of_a_column_changes_no_coin_of_others(typed, text):
+    found = coins().numbers({"id": np.asarray(pd.Series(typed))})
+    read = coins().numbers({"id": np.asarray(pd.Series([*text, "A1"]))})
+    np.testing.assert_array_equal(read[:-1], found)
+
+
+def test_units_that_are_no_doubles_have_coins_too():
+    values = np.array([10**400, "nan", "inf", "1-2", "7 b", b"x", 10**401], dtype=object)
+    assert len(set(coins().numbers({"id": values}).tolist())) == len(values)
+
+
 def test_every_column_counts():
     x, y = np.zeros(40), np.arange(40.0)
     assert len(set(coins("x", "y").numbers({"x": x, "y": y}))) == 40

@@ -102,4 +102,4 @@ def read_structure(jacobians: list[np.ndarray]) -> Structure:
     """The structure of parameters that rows read, from Jacobians of shape (N, m, p)."""
     reads = np.concatenate([np.any(jacobian != 0.0, axis=1) for jacobian in jacobians])
     together = np.asarray(reads.T.astype(int) @ reads > 0)
-    return structure_of(together, ~reads.all(axis=0))
+    return structure_of(together, np.asarray(~reads.all(axis=0)))

@@ -2,7 +2,8 @@
 
 To plan, to draw and to fit a summary ask for the same forms again, and models of one kind differ in
 data alone: a graph that has the structure of an earlier one has its form, with its own leaves in
-place. Kept forms hold no leaf of a model, so neither its data.
+place. Kept forms hold no variable of a model, and of its constants those that are small: they stay
+in the memory of the process, and are neither stored nor printed.
 """
 
 from __future__ import annotations

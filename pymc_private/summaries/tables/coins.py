@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -127,13 +127,15 @@ def _read(value: Any) -> Any:
                 break
             except ValueError:
                 continue
+    elif isinstance(value, Decimal) and not value.is_finite():
+        return str(value)
     elif isinstance(value, int | Decimal):
         size: Any = abs(value)
         return str(value) if size > 10**300 else value
     if isinstance(value, float) and not isfinite(value):
         return str(value)
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return value.astimezone(UTC).replace(tzinfo=None)
+    if isinstance(value, datetime) and (ahead := value.utcoffset()) is not None:
+        return np.datetime64(value.replace(tzinfo=None), "us") - np.timedelta64(ahead, "us")
     return value
 
 

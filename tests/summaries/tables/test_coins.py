@@ -1,5 +1,6 @@
 """Coins of rows: functions of the unit and the key, whatever the engine and the order."""
 
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 
 import numpy as np
@@ -92,7 +93,9 @@ def test_text_that_one_unit_makes_of_a_column_changes_no_coin_of_others(typed, t
 
 
 def test_units_that_are_no_doubles_have_coins_too():
-    values = np.array([10**400, "nan", "inf", "1-2", "7 b", b"x", 10**401], dtype=object)
+    early = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))  # before the year 1 in UTC
+    values = [10**400, "nan", "inf", "1-2", "7 b", b"x", 10**401, Decimal("sNaN"), early]
+    values = np.array(values, dtype=object)
     assert len(set(coins().numbers({"id": values}).tolist())) == len(values)
 
 

@@ -136,7 +136,8 @@ def in_spark(data: pd.DataFrame, groups: list[list[str]]) -> tuple[Any, Callable
 
 def engine(kind: str) -> None:
     """One engine in a process of its own: own group-by, ours, and memory beyond the data."""
-    from pymc_private.estimators.counting import count_tables, declare_column
+    from pymc_private.counts.counting import count_tables
+    from pymc_private.counts.declared_columns import declare_column
 
     data = frame()
     columns = {c: declare_column(c, list("abcdefgh")) for c in data.columns[:-1]}

@@ -8,7 +8,7 @@ of the probabilities given the noisy counts (T26).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 import numpy as np
@@ -33,6 +33,7 @@ from pymc_private.counts.publish import (
     noisy_count_job,
     publish,
 )
+from pymc_private.counts.table_counts import counted_tables, refuse_table_words
 from pymc_private.counts.tables import (
     CountFamily,
     CountTables,
@@ -61,7 +62,7 @@ from pymc_private.release.release import Release, check_release
 
 @takes_release_keywords
 def dirichlet(
-    counts: Any,
+    counts: Any = None,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -76,6 +77,10 @@ def dirichlet(
     draws: int | None = None,
     profile: Any = None,
     ledger: Ledger | None = None,
+    data: Any = None,
+    categories: Mapping[str, Any] | None = None,
+    tables: Mapping[str, Sequence[str]] | None = None,
+    n: int | None = None,
     **options: Unpack[ReleaseKeywords],
 ) -> Release:
     """Draw probability vectors from counts, privately.
@@ -122,6 +127,8 @@ def dirichlet(
         Default: the public number of records. Never the private counts.
     ledger : Ledger, optional
         Default: the ledger of the context, else one in memory, with a warning.
+    data, categories, tables, n
+        Instead of counts, as in `noisy_counts`.
     **options
         ``name=``, ``data_version=``, ``save=``, ``again=``, ``random_seed=``: see `sample`.
 
@@ -148,21 +155,21 @@ def dirichlet(
     ('noisy', ('chain', 'draw', 'p_dim_0'))
     """
     keeping = ReleaseOptions(ledger, **options)
-    tables = as_tables(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
+    found = _given_tables(counts, data, categories, tables, n, neighbors)
     stated = (prior, sensitivity, minimum, draws, profile)
-    if method == "auto" and not has_whole_counts(tables):
+    if method == "auto" and not has_whole_counts(found):
         method = "exact"  # noise is for whole numbers: weights are public knowledge
-    plan = plan_tables(tables, budget, method, neighbors, unit, *stated)
+    plan = plan_tables(found, budget, method, neighbors, unit, *stated)
     if plan.method != "noisy":
-        return publish(plan, dirichlet_job(plan, tables), keeping)
-    check_whole_numbers(tables)
-    return publish(plan, denoised_job(plan, tables), keeping)
+        return publish(plan, dirichlet_job(plan, found), keeping)
+    check_whole_numbers(found)
+    return publish(plan, denoised_job(plan, found), keeping)
 
 
 @takes_release_keywords
 def noisy_counts(
-    counts: Any,
+    counts: Any = None,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -171,6 +178,10 @@ def noisy_counts(
     neighbors: str = SUBSTITUTE,
     unit: str = "row",
     ledger: Ledger | None = None,
+    data: Any = None,
+    categories: Mapping[str, Any] | None = None,
+    tables: Mapping[str, Sequence[str]] | None = None,
+    n: int | None = None,
     **options: Unpack[ReleaseKeywords],
 ) -> Release:
     """Release counts with integer noise of a known distribution, for models of one's own.
@@ -183,6 +194,16 @@ def noisy_counts(
         As in `dirichlet`; the noise with the least standard deviation that fits is taken.
     ledger : Ledger, optional
         Default: the ledger of the context, else one in memory, with a warning.
+    data : table, optional
+        Instead of counts, a table of pandas, Polars (also lazy), PyArrow (also a dataset), DuckDB,
+        Dask or Spark, which counts its rows by its own engine: once, before the charge.
+    categories : mapping of str to sequence, or Bins; optional
+        What each column of `data` may hold: declared, never learned. In the order of the axes.
+    tables : mapping of str to sequence of str, optional
+        Columns of each family of `data`, the simplex last. Default: one table "p" of all columns.
+    n : int, optional
+        The number of rows of `data`, which is public under substitution: another one is refused.
+        Default: as many as there are.
     **options
         ``name=``, ``data_version=``, ``save=``, ``again=``, ``random_seed=``: see `sample`.
 
@@ -196,14 +217,24 @@ def noisy_counts(
     ------
     DomainError, Incompatible, BudgetExceeded
         Nothing was charged.
+
+    Examples
+    --------
+    >>> import pandas as pd, pymc_private as pmp
+    >>> rows = pd.DataFrame({"smoker": ["no", "yes", "no"] * 40, "age": [17.0, 70.0, 33.0] * 40})
+    >>> declared = {"smoker": ["no", "yes"], "age": pmp.counts.Bins([18, 65])}
+    >>> release = pmp.counts.noisy_counts(data=rows, categories=declared, n=120, epsilon=1,
+    ...                                   ledger=pmp.Ledger(epsilon=1))
+    >>> release.posterior["p"].dims
+    ('chain', 'draw', 'smoker', 'age')
     """
     keeping = ReleaseOptions(ledger, **options)
-    tables = as_tables(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
+    found = _given_tables(counts, data, categories, tables, n, neighbors)
     profile = 1.0 if neighbors != SUBSTITUTE else None  # the noise does not depend on it
-    plan = plan_tables(tables, budget, "noisy", neighbors, unit, profile=profile)
-    check_whole_numbers(tables)
-    return publish(plan, noisy_count_job(plan, tables), keeping)
+    plan = plan_tables(found, budget, "noisy", neighbors, unit, profile=profile)
+    check_whole_numbers(found)
+    return publish(plan, noisy_count_job(plan, found), keeping)
 
 
 def count_posterior(
@@ -257,6 +288,16 @@ def noisy_count_posterior(
     distribution, scale = facts["noise"], float(facts["scale"])
     sd = scale if distribution == DISCRETE_GAUSSIAN else discrete_laplace_sd(scale)
     return noisy_posterior(tables, distribution, scale, sd, facts.get("total"), minimum, consistent)
+
+
+def _given_tables(
+    counts: Any, data: Any, categories: Any, tables: Any, n: int | None, neighbors: str
+) -> CountTables:
+    """Counts as they are given, or those of a table's rows."""
+    if data is not None and counts is None:
+        return counted_tables(data, categories, tables, n, neighbors)
+    refuse_table_words(data=data, categories=categories, tables=tables, n=n)
+    return as_tables(counts)
 
 
 def plan_tables(

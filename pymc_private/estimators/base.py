@@ -22,6 +22,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 
+from pymc_private.counts.counting import FamilyColumns, count_tables
+from pymc_private.counts.declared_columns import DeclaredColumn, axis_labels
 from pymc_private.counts.denoise.posterior import NoisyTable
 from pymc_private.counts.denoise.shrinkage import shrinkage_posterior
 from pymc_private.counts.dirichlet import plan_tables
@@ -29,7 +31,6 @@ from pymc_private.counts.noise_plan import CountPlan
 from pymc_private.counts.publish import dirichlet_job, draw_probabilities, noisy_count_job, publish
 from pymc_private.counts.tables import CountTables, common_total, declared_tables
 from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
-from pymc_private.estimators.counting import DeclaredColumn, FamilyColumns, count_tables
 from pymc_private.ledger import Ledger
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import SUBSTITUTE
@@ -197,14 +198,8 @@ class CountEstimator(BaseEstimator):
         families: FamilyColumns,
         columns: Mapping[str, DeclaredColumn],
     ) -> CountTables:
-        labels = {name: _axis_labels(column) for name, column in columns.items()}
+        labels = {name: axis_labels(column) for name, column in columns.items()}
         return declared_tables(counts, families, labels)
-
-
-def _axis_labels(column: DeclaredColumn) -> list[Any]:
-    types = {type(value) for value in column.values}
-    plain = types <= {str} or types <= {int} or types <= {float}
-    return list(column.values) if plain else [str(value) for value in column.values]
 
 
 def _same_plan(plan: CountPlan, tables: CountTables) -> CountPlan:

@@ -15,6 +15,7 @@ import pandas as pd
 from scipy import special
 from sklearn.utils.validation import validate_data
 
+from pymc_private.counts.declared_columns import DECLARE_INSTEAD, Bins, declare_column
 from pymc_private.counts.denoise.sum_distributions import draw_indices
 from pymc_private.errors import DomainError
 from pymc_private.estimators.base import (
@@ -24,7 +25,6 @@ from pymc_private.estimators.base import (
     check_same_length,
     is_frame,
 )
-from pymc_private.estimators.counting import DECLARE_INSTEAD, Bins, declare_column
 from pymc_private.ledger import Ledger
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.validation import check_count, refuse_mask

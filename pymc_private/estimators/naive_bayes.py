@@ -12,6 +12,7 @@ from scipy import special
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import validate_data
 
+from pymc_private.counts.declared_columns import DECLARE_INSTEAD, Bins, declare_column
 from pymc_private.errors import DomainError
 from pymc_private.estimators.base import (
     CountEstimator,
@@ -20,7 +21,6 @@ from pymc_private.estimators.base import (
     check_same_length,
     is_frame,
 )
-from pymc_private.estimators.counting import DECLARE_INSTEAD, Bins, declare_column
 from pymc_private.ledger import Ledger
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.validation import refuse_mask

@@ -17,9 +17,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer
 
 import pymc_private as pmp
+from pymc_private.counts.counting import count_tables
+from pymc_private.counts.declared_columns import declare_column
 from pymc_private.errors import BudgetExceeded, DomainError, Incompatible
 from pymc_private.estimators import Bins, DirichletBayesianNetwork, DirichletNaiveBayes
-from pymc_private.estimators.counting import count_tables, declare_column
 
 SEEDED = pytest.mark.filterwarnings("ignore:NOT PRIVATE:pymc_private.errors.PrivacyWarning")
 DECLARED = {"a": (0, 1), "b": (0, 1, 2)}

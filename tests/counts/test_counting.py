@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pymc_private.counts.counting import count_tables
+from pymc_private.counts.declared_columns import Bins, declare_column
 from pymc_private.errors import DomainError
-from pymc_private.estimators.counting import Bins, count_tables, declare_column
 
 COLUMNS = {
     "sex": declare_column("sex", ["f", "m"]),

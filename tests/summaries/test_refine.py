@@ -250,10 +250,10 @@ def test_a_plan_says_cost_total_and_gain(first):
 
 
 def test_the_number_of_records_stays_protected():
-    private = declared(n=4000, neighbors="add_remove")
+    private = declared(n=6000, neighbors="add_remove")
     book = pmp.Ledger(epsilon=8, delta=1e-4, neighbors="add_remove")
     words = {"ledger": book, "progressbar": False}
-    first = pmp.summarize(private, epsilon=0.5, delta=1e-6, n=4000, **words)
+    first = pmp.summarize(private, epsilon=0.5, delta=1e-6, n=6000, **words)
     refined = pmp.refine(first, epsilon=1, **words)
     assert len(book.entries) == 2
     assert refined.released["count"] == first.released["count"]

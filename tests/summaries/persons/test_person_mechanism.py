@@ -160,7 +160,7 @@ def test_a_summary_of_persons_goes_the_whole_way(tmp_path):
     with pytest.raises(Unsupported, match="predicts no outcome"):
         summary.predictive_model()
     again = pmp.load(tmp_path / "visits.nc")
-    model = again.model(private)
+    model = again.model(private, accept=True)
     assert "s" in model.named_vars
     assert "x" not in model.named_vars
 

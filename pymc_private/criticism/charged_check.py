@@ -25,18 +25,24 @@ from pymc_private.models.made_up_records import (
     stand_in_models,
     uniform_records,
 )
-from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.private_model import PrivateModel, moved_sources
 from pymc_private.models.record_likelihood import temporary_records
 from pymc_private.release import charge
-from pymc_private.release.charge import ReleaseOptions, suppress_warnings
+from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
 from pymc_private.release.draws_job import promised_guarantee, publication_facts
-from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
-from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise
-from pymc_private.summaries.protocol import Records, SummaryNoise
+from pymc_private.summaries.protocol import Progress, Records, SummaryNoise
 from pymc_private.summaries.record_table import as_record_table
-from pymc_private.summaries.summary_job import records_of, warn_of_another_ledger
+from pymc_private.summaries.summary_job import (
+    clipped_records_of,
+    made_up_noise,
+    private_noise,
+    repeated_records,
+    seeded_noise,
+    warn_of_another_ledger,
+)
 from pymc_private.summaries.summary_plan import structure_of
+from pymc_private.summaries.tables.read_table import records_of_table
+from pymc_private.summaries.tables.table_records import TableRecords
 
 
 def check(
@@ -49,6 +55,10 @@ def check(
     again: bool = False,
     data_version: str = "",
     random_seed: int | None = None,
+    progressbar: bool = True,
+    data: Any = None,
+    columns: Mapping[str, Any] | None = None,
+    id: str | None = None,
 ) -> Check:
     """Check a summarized model against its records: charge, then noise.
 
@@ -70,6 +80,10 @@ def check(
         A word for the state of the data; belongs to the name.
     random_seed : int, optional
         Makes a reproducible check that is marked NOT PRIVATE and charges nothing.
+    progressbar : bool
+        Show progress on this screen.
+    data, columns, id
+        The table that was summarized: as of `summarize`.
 
     Returns
     -------
@@ -83,6 +97,8 @@ def check(
         The ledger cannot pay; nothing was charged.
     Incompatible
         The model has another structure than the one that was summarized, or the name is taken.
+    DomainError
+        A table that lacks columns, or that cannot be read; nothing was charged.
     PymcPrivateError
         The check failed after the charge, and the error says so.
 
@@ -94,7 +110,7 @@ def check(
     Notes
     -----
     The records must be those of the summary, as they were: the null distribution accounts for what
-    both have in common.
+    both have in common. Of a table nothing was kept that would tell another one.
 
     References
     ----------
@@ -103,30 +119,33 @@ def check(
     _refuse_no_plan(plan)
     declared = plan.private if private is None else private
     _refuse_other_model(plan, declared)
-    require_own_records(declared, "a check")
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    table = records_of_table(declared, data, columns, id, None, random_seed, "check")
     if random_seed is None:
         warn_of_another_ledger(plan.summary_released, ledger, "check")
-    return charge.publish(_job(plan, declared, name), options)
+    return charge.publish(_job(plan, declared, table, name, progressbar), options)
 
 
-def _job(plan: CheckPlan, private: PrivateModel, name: str | None) -> charge.ReleaseJob[Check]:
+def _job(
+    plan: CheckPlan,
+    private: PrivateModel,
+    table: TableRecords | None,
+    name: str | None,
+    progressbar: bool,
+) -> charge.ReleaseJob[Check]:
     """The job for `charge.publish`."""
 
     def drawn(seed: int | None) -> list[np.ndarray]:
-        scale = private.neighbors, private.records_per_unit
-        noise: SummaryNoise = (
-            LatticeNoise(SystemRandomness(), *scale)
-            if seed is None
-            else SimulatedNoise(np.random.default_rng(seed), *scale)
-        )
-        with suppress_warnings():
-            clip_to_domain(private, "check")
-            return noisy_sums(plan, records_of(private), noise)
+        noise = private_noise(private) if seed is None else seeded_noise(private, seed)
+        with suppress_warnings(), progress_bar(len(plan.parts), progressbar, "check") as progress:
+            records = clipped_records_of(private, table, "check")
+            return noisy_sums(plan, records, noise, progress)
 
     def rehearse() -> None:
         _refuse_drowned(plan)
         _rehearse(plan, private, name)
+        if table is not None:
+            table.check()
 
     def built(sums: Any, ledger_facts: Mapping[str, Any] | None) -> Check:
         return build_check(plan, sums, name, ledger_facts)
@@ -147,10 +166,17 @@ def _job(plan: CheckPlan, private: PrivateModel, name: str | None) -> charge.Rel
     )
 
 
-def noisy_sums(plan: CheckPlan, records: Records, noise: SummaryNoise) -> list[np.ndarray]:
+def noisy_sums(
+    plan: CheckPlan, records: Records, noise: SummaryNoise, progress: Progress | None = None
+) -> list[np.ndarray]:
     """What each part of the plan releases of the records (T30, T31)."""
     design = plan.mechanism.design  # type: ignore[attr-defined]  # of a ScoreMechanism
-    return [part.release(_chunks(design, records), noise) for part in plan.parts]
+    found = []
+    for part in plan.parts:
+        found.append(part.release(_chunks(design, records), noise))
+        if progress is not None:
+            progress(len(found))
+    return found
 
 
 def _chunks(design: Any, records: Records) -> Chunks:
@@ -194,12 +220,11 @@ def _rehearse(plan: CheckPlan, private: PrivateModel, name: str | None) -> None:
     with temporary_records(private.graph):
         kinds = (simulated_records, uniform_records, corner_records)
         for made_up in stand_in_models(private, kinds):
-            randomness = SeededRandomness.from_seed(0)
-            noise = LatticeNoise(randomness, private.neighbors, private.records_per_unit)
+            noise = made_up_noise(private)
             try:
                 with suppress_warnings():
                     clip_to_domain(made_up, "check")
-                    sums = noisy_sums(plan, records_of(made_up), noise)
+                    sums = noisy_sums(plan, repeated_records(made_up), noise)
                     result = build_check(plan, sums, name, {})
                     Check.from_bytes(result.to_bytes())
                 return

@@ -34,7 +34,6 @@ from pymc_private.criticism.planned_test import (
 )
 from pymc_private.errors import DomainError, PointsElsewhere
 from pymc_private.models.compat import pickle_state, unpickle
-from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.cards import html_card
@@ -210,13 +209,12 @@ def check_plan(
         The departure means nothing for the model, the model contains it, or the summary is of
         another kind.
     Incompatible
-        The alternative does not contain the fitted model, or the records are those of a table.
+        The alternative does not contain the fitted model.
     DomainError
         No such departure or covariate, or impossible numbers.
     """
     _refuse_no_summary(summary)
     declared, mechanism = summary.of_model(private)
-    require_own_records(declared, "a check")
     refuse_other_summaries(mechanism)
     requests = _requests(what)
     mu = split_mu(largest_mu(epsilon, delta), (1.0,) * len(requests))

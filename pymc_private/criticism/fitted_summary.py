@@ -7,7 +7,7 @@ the released scores there, projected to p numbers as in the likelihood of the su
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -47,7 +47,7 @@ class FittedSummary:
     at : ModelAtPoint
         The same, with scores at outcomes in the whole support.
     released : array, shape (N, Q, T p)
-        Terms of all released scores at the nodes.
+        Terms of all released scores at the nodes, times the mean weight of a record.
     scaling, spread : array, shape (p, T p)
         What takes their means, and their deviations from them, to the p numbers of the likelihood.
     residual : array, shape (p,)
@@ -126,7 +126,9 @@ def fitted_summary(mechanism: Any, released: Mapping[str, np.ndarray]) -> Fitted
     pooled, rows = mechanism.pooled(released), reference.rows
     at = model_at_point(model, theta, rows)
     releases = mechanism.noisy_scores(released, rows)
-    slope = np.concatenate([score_mean(r.clipped, at, weights).slope for r in releases])
+    shares = [r.mean_weight for r in releases]  # of pilots that read a part of the records (T37)
+    slopes = [score_mean(r.clipped, at, weights).slope for r in releases]
+    vectors = [r.clipped.vectors(at.values) for r in releases]
     means, ratio = pooled.moments(pooled.node_mass(model, theta[None]), theta[None])
     return FittedSummary(
         model=model,
@@ -137,13 +139,18 @@ def fitted_summary(mechanism: Any, released: Mapping[str, np.ndarray]) -> Fitted
         weights=weights,
         scored=score_rows(model, theta, rows),
         at=at,
-        released=np.concatenate([r.clipped.vectors(at.values) for r in releases], axis=2),
+        released=np.concatenate(_times(shares, vectors), axis=2),
         scaling=pooled.projection,
         spread=pooled.outcome_projection,
         residual=pooled.observed - pooled.projection @ means[0],
         noisy_covariance=pooled.covariance(means, ratio)[0],
-        slope=pooled.projection @ slope,
+        slope=pooled.projection @ np.concatenate(_times(shares, slopes)),
     )
+
+
+def _times(shares: Sequence[float], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Arrays of each release times the mean weight of a record in it."""
+    return [share * array for share, array in zip(shares, arrays, strict=True)]
 
 
 def posterior_of(mechanism: Any, released: Mapping[str, np.ndarray]) -> WeightedDraws:

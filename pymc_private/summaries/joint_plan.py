@@ -162,6 +162,8 @@ def may_read(taker: SummaryPlan, giver: SummaryPlan) -> bool:
     one, other = given.design, taken.design
     if one.budget.moments is None or other.budget.moments is None:
         return False
+    if one.part is not None or other.part is not None:  # which reads a part of the records (T37)
+        return False
     return (
         one.budget.moments >= other.budget.moments
         and set(other.large.rows) <= set(one.large.rows)

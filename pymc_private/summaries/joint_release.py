@@ -8,8 +8,6 @@ from functools import partial
 from typing import Any
 
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.models.data_clipping import clip_to_domain
-from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.release import charge
 from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
@@ -21,13 +19,15 @@ from pymc_private.summaries.summary_contents import shapes_of
 from pymc_private.summaries.summary_job import (
     Together,
     build_summary,
+    clipped_records_of,
     private_noise,
-    records_of,
     refuse_uninformative,
     rehearse_release,
     seeded_noise,
 )
 from pymc_private.summaries.summary_plan import check_plan_unchanged
+from pymc_private.summaries.tables.read_table import records_of_plans
+from pymc_private.summaries.tables.table_records import TableRecords, check_together
 
 
 def summarize_together(
@@ -40,6 +40,7 @@ def summarize_together(
     progressbar: bool,
     accept_prior: bool,
     accept: bool,
+    table: tuple[Any, Mapping[str, Any] | None, str | None] = (None, None, None),
 ) -> list[Summary]:
     """Release several summaries at once: see `summarize`.
 
@@ -53,6 +54,8 @@ def summarize_together(
     request : mapping
         ``method``, ``reference`` and ``n`` of private models.
     progressbar, accept_prior, accept : bool
+    table : tuple
+        ``data``, ``columns`` and ``id``.
 
     Raises
     ------
@@ -62,8 +65,9 @@ def summarize_together(
     joint = _resolve_joint_plan(what, epsilon, delta, request)
     for plan in joint.plans:
         check_plan_unchanged(plan)
-        require_own_records(plan.private, "a joint release")
-    found = charge.publish(_JointJob(joint, options.name, progressbar, accept_prior).job, options)
+    records = records_of_plans(joint.plans, *table, options.random_seed)
+    job = _JointJob(joint, options.name, progressbar, accept_prior, records).job
+    found = charge.publish(job, options)
     return [
         summary.with_origin(plan.private, plan.mechanism, accept)
         for summary, plan in zip(found.summaries, joint.plans, strict=True)
@@ -99,9 +103,15 @@ class _JointJob:
     """The job for `charge.publish`: all summaries in the order of their release."""
 
     def __init__(
-        self, joint: JointSummaryPlan, name: str | None, progressbar: bool, accept_prior: bool
+        self,
+        joint: JointSummaryPlan,
+        name: str | None,
+        progressbar: bool,
+        accept_prior: bool,
+        records: Sequence[TableRecords | None] | None = None,
     ) -> None:
         self.joint, self.name = joint, name
+        self.records = records if records is not None else [None for _ in joint.plans]
         self.progressbar, self.accept_prior = progressbar, accept_prior
         self.shapes: dict[int, Any] = {}
 
@@ -141,6 +151,8 @@ class _JointJob:
             build = partial(self._summary, k, ledger_facts={})
             self.shapes[k] = rehearse_release(plan, release, build).shapes
         SummarySet.from_bytes(self.build(made, {}).to_bytes())
+        if tables := [one for one in self.records if one is not None]:
+            check_together(tables)
 
     def draw(self, seed: int | None) -> dict[int, Released]:
         """Read the records: all noisy sums, by the number of the plan."""
@@ -153,8 +165,8 @@ class _JointJob:
             for k, told in zip(self.joint.order, self._progress(progress), strict=True):
                 model = self.joint.plans[k].private
                 noise = private_noise(model) if seed is None else seeded_noise(model, [seed, k])
-                clip_to_domain(model, "summarize")
-                found[k] = self._release(k, records_of(model), noise, told, found)
+                records = clipped_records_of(model, self.records[k], "summarize")
+                found[k] = self._release(k, records, noise, told, found)
         if self.shapes and {k: shapes_of(one) for k, one in found.items()} != self.shapes:
             raise Incompatible("a summary has other shapes than its rehearsal")
         return found

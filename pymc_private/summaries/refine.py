@@ -20,8 +20,6 @@ import pandas as pd
 from pymc_private.errors import DomainError, Incompatible, NotInformative, Unsupported
 from pymc_private.ledger import Ledger
 from pymc_private.models.compat import pickle_state, unpickle
-from pymc_private.models.data_clipping import clip_to_domain
-from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.private_model import PrivateModel, has_declared_factors, moved_sources
 from pymc_private.models.verdict import variance_removed, verdict_of
 from pymc_private.privacy import Guarantee
@@ -40,13 +38,15 @@ from pymc_private.summaries.second_round import SecondRound, repeated_round
 from pymc_private.summaries.summary import Summary
 from pymc_private.summaries.summary_contents import shapes_of
 from pymc_private.summaries.summary_job import (
+    clipped_records_of,
     private_noise,
-    records_of,
     rehearse_release,
     seeded_noise,
     warn_of_another_ledger,
 )
 from pymc_private.summaries.summary_plan import structure_of
+from pymc_private.summaries.tables.read_table import records_of_table
+from pymc_private.summaries.tables.table_records import TableRecords
 
 ROUNDS_PLANNED = (
     "that there is a second round, and its budget, did not depend on what the first one released; "
@@ -217,6 +217,9 @@ def refine(
     random_seed: int | None = None,
     progressbar: bool = True,
     accept: bool = False,
+    data: Any = None,
+    columns: Mapping[str, Any] | None = None,
+    id: str | None = None,
 ) -> Summary:
     """Refine a summary by a second round, planned from the first: charge, then noise.
 
@@ -251,6 +254,8 @@ def refine(
         Show progress on this screen.
     accept : bool
         Let ``summary.model()`` be built although its warnings refuse.
+    data, columns, id
+        The table that was summarized: as of `summarize`.
 
     Returns
     -------
@@ -277,7 +282,7 @@ def refine(
     Notes
     -----
     The records must be those of the summary, as they were: the likelihood knows that both rounds
-    read the same ones.
+    read the same ones. Of a table nothing was kept that would tell another one.
 
     References
     ----------
@@ -293,15 +298,16 @@ def refine(
             got="a summary that is NOT PRIVATE",
             allowed="a private summary; or random_seed=, for a refined one that is not private",
         )
+    table = records_of_table(plan.private, data, columns, id, None, random_seed, "refine")
     if random_seed is None:
         warn_of_another_ledger(plan.first, ledger, "round")
-    found = charge.publish(_refinement_job(plan, name, progressbar), options)
+    found = charge.publish(_refinement_job(plan, table, name, progressbar), options)
     return found.with_origin(plan.private, plan.mechanism, accept)
 
 
 # ---- the job -----------------------------------------------------------------------------------
 def _refinement_job(
-    plan: RefinementPlan, name: str | None, progressbar: bool
+    plan: RefinementPlan, table: TableRecords | None, name: str | None, progressbar: bool
 ) -> charge.ReleaseJob[Summary]:
     """The job for `charge.publish`."""
     rehearsed: list[Rehearsal] = []
@@ -311,8 +317,8 @@ def _refinement_job(
         noise = private_noise(model) if seed is None else seeded_noise(model, seed)
         stages = len(plan.round.stages)
         with suppress_warnings(), progress_bar(stages, progressbar, "second round") as progress:
-            clip_to_domain(model, "refine")
-            released = plan.round.release(plan.first.released, records_of(model), noise, progress)
+            records = clipped_records_of(model, table, "refine")
+            released = plan.round.release(plan.first.released, records, noise, progress)
         if rehearsed and shapes_of(released) != rehearsed[0].shapes:
             raise Incompatible("a refined summary has other shapes than its rehearsal")
         return released
@@ -323,6 +329,8 @@ def _refinement_job(
     def rehearse() -> None:
         release = partial(plan.round.release, plan.first.released)
         rehearsed.append(rehearse_release(plan, release, lambda found: built(found, {})))
+        if table is not None:
+            table.check()
 
     return charge.ReleaseJob(
         guarantee=plan.guarantee,
@@ -444,7 +452,6 @@ def _refuse_unusable(summary: Summary) -> None:
 def _model_of(summary: Summary, private: PrivateModel | None) -> tuple[PrivateModel, Any]:
     """The model and the mechanism of a summary; another structure is refused as by `model`."""
     declared, mechanism = summary.of_model(private)
-    require_own_records(declared, "a second round")
     if structure_of(declared) != summary.facts["model"]:
         raise Incompatible(
             "this model has another structure than the one that was summarized; nothing was "

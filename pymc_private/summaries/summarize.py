@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, overload
 
-from pymc_private.errors import DomainError, Incompatible, Unsupported
+from pymc_private.errors import DomainError, Incompatible
 from pymc_private.ledger import Ledger
-from pymc_private.models.data_clipping import clip_to_domain
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.release import charge
 from pymc_private.release.arguments import (
@@ -30,8 +29,8 @@ from pymc_private.summaries.summary import Summary
 from pymc_private.summaries.summary_contents import shapes_of
 from pymc_private.summaries.summary_job import (
     build_summary,
+    clipped_records_of,
     private_noise,
-    records_of,
     refuse_uninformative,
     rehearse_release,
     seeded_noise,
@@ -93,7 +92,8 @@ def summarize(
     nothing more, however often.
 
     A list of plans of the same records is released at once: one charge, one stored record, and
-    what plans can share (the number of records, moments of the covariates) is paid once.
+    what plans can share (the number of records, moments of the covariates) is paid once. Of a
+    table they read all it has: it is checked once for all of them.
 
     Parameters
     ----------
@@ -172,12 +172,11 @@ def summarize(
     refuse_keywords(summarize, declaration, DRAW_KEYWORDS)
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
     if isinstance(what, list | tuple):
-        _refuse_for_several(data, declaration)
+        refuse_second_declaration(declaration)
         request = {"method": method, "reference": reference, "n": n}
-        told = {"progressbar": progressbar, "accept_prior": accept_prior, "accept": accept}
-        return summarize_together(
-            what, options, epsilon=epsilon, delta=delta, request=request, **told
-        )
+        told: dict[str, Any] = {"progressbar": progressbar, "table": (data, columns, id)}
+        told |= {"accept_prior": accept_prior, "accept": accept, "request": request}
+        return summarize_together(what, options, epsilon=epsilon, delta=delta, **told)
     declaration, n = _count_of_a_table(what, data, declaration, n)
     plan = _resolve_plan(what, epsilon, delta, method, reference, n, declaration)
     check_plan_unchanged(plan)
@@ -223,17 +222,6 @@ def _resolve_plan(
     return make_summary_plan(
         private, epsilon=epsilon, delta=delta, method=method, reference=reference, n=n
     )
-
-
-def _refuse_for_several(data: Any, declaration: Mapping[str, Any]) -> None:
-    """Refuse a declaration and a table beside several plans."""
-    refuse_second_declaration(declaration)
-    if data is not None:
-        raise Unsupported(
-            "several plans at once are released of the records of their models",
-            got="data=",
-            do="one plan with data=, one after another; or models that hold their records",
-        )
 
 
 def _refuse_draws(what: Any) -> None:
@@ -323,7 +311,5 @@ def _charged_release(
     stages = len(plan.mechanism.stages)
     with suppress_warnings(), progress_bar(stages, progressbar, "noisy summary") as progress:
         told: Progress = progress
-        if table is not None:
-            return plan.mechanism.release(table, noise, told)
-        clip_to_domain(plan.private, "summarize")
-        return plan.mechanism.release(records_of(plan.private), noise, told)
+        records = clipped_records_of(plan.private, table, "summarize")
+        return plan.mechanism.release(records, noise, told)

@@ -132,6 +132,14 @@ def records_of(private: PrivateModel) -> dict[str, np.ndarray]:
     return {s.name: np.moveaxis(np.asarray(s.values()), s.axis, 0) for s in private.sources}
 
 
+def clipped_records_of(private: PrivateModel, table: Records | None, caller: str) -> Records:
+    """The records to read after a charge: of a table, or the model's own, clipped once more."""
+    if table is not None:
+        return table
+    clip_to_domain(private, caller)
+    return records_of(private)
+
+
 def repeated_records(private: PrivateModel) -> dict[str, np.ndarray]:
     """Records of a stand-in; placeholder rows are repeated to about a chunk of them."""
     records = records_of(private)

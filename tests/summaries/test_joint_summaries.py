@@ -16,7 +16,7 @@ from pymc_private.summaries import choose_mechanism
 from pymc_private.summaries.joint_plan import JointSummaryPlan, own_mu, plan_together
 from pymc_private.summaries.joint_release import _JointJob
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
-from pymc_private.summaries.summarize import records_of
+from pymc_private.summaries.summary_job import records_of
 from tests.summaries.normal_sum import NormalSum, normal_private
 
 N = 120

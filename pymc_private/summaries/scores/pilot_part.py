@@ -83,6 +83,11 @@ class RecordKinds:
         """All records in all rounds."""
         return cls(np.ones(1), np.ones((1, rounds)))
 
+    def with_rounds(self, rounds: int) -> RecordKinds:
+        """The same with further rounds that read all records with weight 1."""
+        added = np.ones((len(self.shares), rounds))
+        return RecordKinds(self.shares, np.hstack([self.weights, added]))
+
     @property
     def means(self) -> np.ndarray:
         """Mean weight of a record in each round, shape (T,)."""

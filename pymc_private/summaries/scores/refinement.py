@@ -120,7 +120,9 @@ def planned_round(
     reference, count = reference_of(released, "large"), float(released["count"])
     pooled, prior = mechanism.pooled(released), mechanism.design.prior.precision
     budget = round_budget(mu, mechanism.design.budget.curvature is not None)
-    design = replace(mechanism.design, budget=budget)
+    design = mechanism.design
+    whole = replace(design.scale, parts=False)  # the round reads all records, with weight 1
+    design = replace(design, budget=budget, part=None, scale=whole)
     scored = score_rows(mechanism.model, pooled.center, reference.rows)
     metric, root = scored.metric(reference.weights, design.structure)
     before = np.linalg.inv(pooled.precision + prior)

@@ -26,7 +26,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from pymc_private.errors import Unsupported
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.summaries.noise import NoiseScale
@@ -397,16 +396,7 @@ class ScoreMechanism:
 
     def _kinds(self, rounds: int) -> RecordKinds:
         """Weights of records in all scores."""
-        if self.design.part is None:
-            return RecordKinds.alike(rounds)
-        if rounds != ROUNDS + 1:
-            raise Unsupported(
-                "a summary whose pilots read a part of the records has no second round; nothing "
-                "was charged",
-                got=f"{rounds - ROUNDS - 1} more",
-                do="a new summary of the table at a larger epsilon",
-            )
-        return self.design.kinds
+        return self.design.kinds.with_rounds(rounds - ROUNDS - 1)
 
     def _noisy_scores(
         self, released: Mapping[str, np.ndarray], large: CovariateReference

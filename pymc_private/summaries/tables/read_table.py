@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.summaries.scores.pilot_part import PilotPart
 from pymc_private.summaries.tables.coins import KEY_BYTES, Coins, draw_key
 from pymc_private.summaries.tables.table_batches import Table, as_table, require_columns
-from pymc_private.summaries.tables.table_columns import SourceColumns, columns_of
+from pymc_private.summaries.tables.table_columns import SourceColumns, columns_of, known_columns
 from pymc_private.summaries.tables.table_records import TableRecords
 
 
@@ -24,7 +23,8 @@ def records_of_table(
     columns: Mapping[str, Any] | None,
     unit: str | None,
     part: PilotPart | None = None,
-    seed: int | None = None,
+    seed: int | Sequence[int] | None = None,
+    caller: str = "summarize",
 ) -> TableRecords | None:
     """The records to summarize, if they are those of a table; reads none of them yet.
 
@@ -38,8 +38,10 @@ def records_of_table(
         The column that names units.
     part : PilotPart, optional
         The share of the rows that pilots of the mechanism read (T37).
-    seed : int, optional
+    seed : int or sequence of int, optional
         Of a release that is reproducible and not private.
+    caller : str
+        The function that the user called.
 
     Raises
     ------
@@ -51,7 +53,7 @@ def records_of_table(
     if data is None:
         if columns is not None or unit is not None:
             raise DomainError("columns= and id= are of a table", got="data=None")
-        require_own_records(private, "summarize")
+        _require_own_records(private, caller)
         return None
     if private.table_rows is None:
         raise Incompatible(
@@ -68,12 +70,70 @@ def records_of_table(
     return TableRecords(private, table, found, units, coins)
 
 
+def records_of_plans(
+    plans: Sequence[Any],
+    data: Any,
+    columns: Mapping[str, Any] | None,
+    unit: str | None,
+    seed: int | None = None,
+) -> list[TableRecords | None]:
+    """The records of each of several plans: all of one table, or those of the models.
+
+    Parameters
+    ----------
+    plans : sequence of SummaryPlan
+    data, columns, unit, seed
+        As of `records_of_table`; `columns` may name variables of any of the models.
+
+    Raises
+    ------
+    Incompatible, DomainError
+        As `records_of_table`; a name that no model knows.
+    """
+    known: list[Mapping[str, Any] | None] = [columns for _ in plans]
+    if isinstance(columns, Mapping):
+        known = [known_columns(plan.private, columns) for plan in plans]
+        if unknown := [name for name in columns if not any(name in one for one in known if one)]:
+            raise DomainError(
+                "columns= names columns of private variables",
+                got=", ".join(map(repr, unknown)),
+                allowed="names of private variables of one of the models",
+            )
+    found = []
+    for k, (plan, own) in enumerate(zip(plans, known, strict=True)):
+        part = getattr(plan.mechanism, "part", None)
+        seeds = None if seed is None else [seed, k]
+        found.append(records_of_table(plan.private, data, own, unit, part, seeds))
+    for one in found[1:]:
+        if one is not None:
+            one.count_no_units()  # the first of them does: it is one table
+    return found
+
+
+def _require_own_records(private: PrivateModel, caller: str) -> None:
+    """Refuse placeholder rows without a table.
+
+    Raises
+    ------
+    Incompatible
+        Names the keyword.
+    """
+    if private.table_rows is not None:
+        raise Incompatible(
+            f"this model holds placeholder rows, which {caller} would take for records; nothing "
+            "was charged",
+            got=f"privatize(..., n={private.table_rows}), and no data=",
+            allowed="data=, the table whose records they stand for",
+            do=f"pmp.{caller}(..., data=table, id='the column that names persons')",
+        )
+
+
 def _coins(
     private: PrivateModel,
     columns: Sequence[SourceColumns],
     unit: str | None,
     part: PilotPart,
-    seed: int | None,
+    seed: int | Sequence[int] | None,
 ) -> Coins:
     """Coins of units, or of covariates that are no whole numbers: never of outcomes.
 

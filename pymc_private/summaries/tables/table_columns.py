@@ -56,18 +56,28 @@ def columns_of(private: PrivateModel, given: Mapping[str, Any] | None) -> list[S
     return [SourceColumns(source, _names(private, source, given)) for source in private.sources]
 
 
+def known_columns(private: PrivateModel, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of some names that are private variables of a model."""
+    known = _known_names(private)
+    return {name: columns for name, columns in given.items() if name in known}
+
+
+def _known_names(private: PrivateModel) -> dict[str, str]:
+    """Names of private variables; those of a formula go by their own names, too."""
+    return {
+        alias: s.name for s in private.sources for alias in (s.name, *s.aliases, _own_name(s.name))
+    }
+
+
 def _checked_names(private: PrivateModel, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What was given, by names of variables; those of a formula go by their own names, too."""
+    """What was given, by names of variables."""
     if given is not None and not isinstance(given, Mapping):
         raise DomainError(
             "columns= gives the columns of private variables by name",
             got=type(given).__name__,
             allowed="a mapping: columns={'X': ['age', 'income']}",
         )
-    given = dict(given or {})
-    known = {
-        alias: s.name for s in private.sources for alias in (s.name, *s.aliases, _own_name(s.name))
-    }
+    given, known = dict(given or {}), _known_names(private)
     if unknown := [name for name in given if name not in known]:
         raise DomainError(
             "columns= names columns of private variables",

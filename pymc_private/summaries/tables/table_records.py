@@ -77,7 +77,7 @@ class TableRecords:
         self._check_units, self._coins = check_units, coins
         self._kept: ArrayRecords | None = None
         self._pilots: ArrayRecords | None = None
-        self._on_workers = coins is not None and runs_on_workers(table)
+        self.reads_on_workers = coins is not None and runs_on_workers(table)
 
     def __len__(self) -> int:
         """The number of records."""
@@ -101,27 +101,37 @@ class TableRecords:
         Incompatible
             Workers that compute otherwise than this process.
         """
-        if self._check_units is not None:
-            self._check_units()
-        found = self._checked_on_workers() if self._on_workers else self._checked_here()
+        self.check_units()
+        found = self._checked_on_workers() if self.reads_on_workers else self._checked_here()
         self._refuse_other_count(found.rows)
         return found
 
+    def check_units(self) -> None:
+        """Refuse a unit with more rows than was declared."""
+        if self._check_units is not None:
+            self._check_units()
+
+    def count_no_units(self) -> None:
+        """Leave it to other records of the same table to count rows of units."""
+        self._check_units = None
+
+    def checked_with(self, found: FirstReading) -> None:
+        """Take a first reading that was made together with others."""
+        self._refuse_other_count(found.reading.rows)
+        self.__dict__["first"] = self._keep(found)
+
     def _checked_here(self) -> Reading:
         """Check all rows, and keep the pilots, and all of a small table."""
-        reader, reading = self.reader, Reading()
-        kept: list[dict[str, np.ndarray]] | None = []
-        pilots: list[dict[str, np.ndarray]] = []
-        for given in self.table.batches(reader.read_names):
-            batch = reader.checked(given, first=not reading.rows)
-            reading += read_of(batch)
-            chosen = reader.pilots(batch)
-            pilots += [] if chosen is None else [chosen]
-            small = reading.rows * len(batch) <= MOST_KEPT
-            kept = [*kept, reader.records(batch)] if small and kept is not None else None
-        self._kept = ArrayRecords(joined(kept)) if kept else None
-        self._pilots = ArrayRecords(joined(pilots)) if pilots else None
-        return reading
+        found = FirstReading(self.reader)
+        for given in self.table.batches(self.reader.read_names):
+            found.take(given)
+        return self._keep(found)
+
+    def _keep(self, found: FirstReading) -> Reading:
+        """Keep what the first reading kept."""
+        self._kept = ArrayRecords(joined(found.kept)) if found.kept else None
+        self._pilots = ArrayRecords(joined(found.pilots)) if found.pilots else None
+        return found.reading
 
     def _checked_on_workers(self) -> Reading:
         """The same by the workers; what is refused was found by the first of them that did."""
@@ -154,7 +164,7 @@ class TableRecords:
 
     def add_up(self, terms: Any, sums: WeightedSums, size: int, threshold: int) -> WeightedSums:
         """As of `protocol.RecordTable`: here, or on the workers of a cluster."""
-        if not self._on_workers:
+        if not self.reads_on_workers:
             return sums.added(map(terms, self.with_coins(size, threshold)))
         self._require_coins(threshold)
         first = self.first
@@ -213,6 +223,55 @@ class TableRecords:
                 do=f"if their number is public: privatize(..., n={rows}), and calibrate anew; else "
                 "neighbors='add_remove'",
             )
+
+
+class FirstReading:
+    """What the first reading of a table gives: it checks rows, and keeps pilots and small tables.
+
+    Attributes
+    ----------
+    reading : Reading
+    kept : list of batches of records, or None
+        All rows, unless they are too many.
+    pilots : list of batches of records
+    """
+
+    def __init__(self, reader: RowReader) -> None:
+        self.reader, self.reading = reader, Reading()
+        self.kept: list[dict[str, np.ndarray]] | None = []
+        self.pilots: list[dict[str, np.ndarray]] = []
+
+    def take(self, given: dict[str, np.ndarray]) -> None:
+        """Read a batch, which may have further columns."""
+        batch = self.reader.checked(given, first=not self.reading.rows)
+        self.reading += read_of(batch)
+        chosen = self.reader.pilots(batch)
+        self.pilots += [] if chosen is None else [chosen]
+        small = self.reading.rows * len(batch) <= MOST_KEPT and self.kept is not None
+        self.kept = [*(self.kept or ()), self.reader.records(batch)] if small else None
+
+
+def check_together(tables: Sequence[TableRecords]) -> None:
+    """Check what several models read of one table: here in one reading, the same rows for all.
+
+    Raises
+    ------
+    DomainError, Incompatible
+        As `TableRecords.first`.
+    """
+    if any(one.reads_on_workers for one in tables):
+        for one in tables:
+            one.check()
+        return
+    for one in tables:
+        one.check_units()
+    found = [FirstReading(one.reader) for one in tables]
+    names = dict.fromkeys(name for one in tables for name in one.reader.read_names)
+    for given in tables[0].table.batches(list(names)):
+        for each in found:
+            each.take(given)
+    for one, each in zip(tables, found, strict=True):
+        one.checked_with(each)
 
 
 def _changed() -> Incompatible:

@@ -42,12 +42,13 @@ def placeholders(n: int = N, **words: Any) -> pmp.PrivateModel:
 
 
 @cache
-def split_plan() -> Any:
+def split_plan(epsilon: float = 1.0) -> Any:
     """A plan whose pilots read a part of 4,000 rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pilot_part, "LEAST_RECORDS", 4000)
         patch.setattr(pilot_part, "LEAST_PILOTS", 1000)
-        return pmp.calibrate(placeholders(4000), release="summary", method="scores", **BUDGET)
+        words = BUDGET | {"epsilon": epsilon}
+        return pmp.calibrate(placeholders(4000), release="summary", method="scores", **words)
 
 
 def own_records(table: pd.DataFrame, **words: Any) -> pmp.PrivateModel:

@@ -17,7 +17,6 @@ import pymc_private as pmp
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.noise import LatticeNoise
-from pymc_private.summaries.summary_job import build_summary
 from pymc_private.summaries.tables import cluster, table_records
 from pymc_private.summaries.tables.read_table import records_of_table
 from tests.summaries.tables.table_models import frame, placeholders, split_plan
@@ -53,13 +52,6 @@ def test_workers_give_the_same_sums_to_the_bit(monkeypatch):
     monkeypatch.setattr(type(records(table).table), "batches", lambda *_: reads.append(1))
     assert_equal(released(table))
     assert not reads  # no rows but those of pilots come to this process
-
-
-def test_a_check_needs_the_records():
-    summary = build_summary(split_plan(), expected(), None, {})
-    summary = summary.with_origin(split_plan().private, split_plan().mechanism)
-    with pytest.raises(Incompatible, match="placeholder rows"):
-        pmp.check_plan(summary, "link", epsilon=1, delta=1e-6)
 
 
 def test_what_workers_refuse_is_refused_here():

@@ -132,22 +132,6 @@ def test_a_table_beside_records_is_refused():
         pmp.summarize(plan, id="person", ledger=ledger())
 
 
-def test_a_second_round_needs_the_records(plan):
-    book = ledger()
-    summary = summarized(plan, frame(ROWS), ledger=book)
-    with pytest.raises(Incompatible, match="placeholder rows"):
-        pmp.refine(summary, epsilon=1, ledger=book)
-    assert len(book.entries) == 1
-
-
-def test_several_plans_take_no_table(plan):
-    with pytest.raises(Unsupported, match="several plans"):
-        summarized([plan, plan], frame(ROWS))
-    other = pmp.calibrate(plan.private, release="summary", method="cells", **BUDGET)
-    with pytest.raises(Incompatible, match="placeholder rows"):
-        pmp.summarize([plan, other], ledger=ledger())
-
-
 def test_a_model_is_summarized_by_a_table_in_one_go():
     with pm.Model(coords={"person": range(2)}) as model:
         pm.Bernoulli("y", pm.Beta("p", 1, 1), observed=[0, 1], dims="person")

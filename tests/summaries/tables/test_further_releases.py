@@ -1,0 +1,261 @@
+"""Checks, second rounds and several plans of a table: as of the same records in memory."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+
+import dask.dataframe as dd
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import pymc_private as pmp
+from pymc_private.criticism.charged_check import noisy_sums
+from pymc_private.criticism.fitted_summary import fitted_summary
+from pymc_private.errors import DomainError, PymcPrivateError
+from pymc_private.samplers.randomness import SeededRandomness
+from pymc_private.summaries import refinement_plan
+from pymc_private.summaries.joint_plan import may_read
+from pymc_private.summaries.noise import LatticeNoise, NoiseScale, largest_mu
+from pymc_private.summaries.summary_job import build_summary, records_of
+from pymc_private.summaries.tables import table_records
+from pymc_private.summaries.tables.read_table import records_of_plans, records_of_table
+from pymc_private.summaries.tables.table_batches import EngineTable
+from tests.summaries.tables.table_models import (
+    BUDGET,
+    NAMES,
+    coin,
+    frame,
+    own_records,
+    placeholders,
+    split_plan,
+)
+
+ROWS = 4000
+DEPARTURES = ["link", "quadratic(age)"]
+
+
+def noise() -> LatticeNoise:
+    return LatticeNoise(SeededRandomness.from_seed(5))
+
+
+def ledger(**words):
+    return pmp.Ledger(**({"epsilon": 30, "delta": 1e-4} | words))
+
+
+@cache
+def own():
+    return own_records(frame(ROWS))
+
+
+@cache
+def plan():
+    """A plan whose pilots read a part of the rows (T37)."""
+    return split_plan(epsilon=8.0)
+
+
+@cache
+def summary():
+    made = plan()
+    records = records_of_table(made.private, frame(ROWS), None, "person", made.mechanism.part, 3)
+    released = build_summary(made, made.mechanism.release(records, noise()), None, {})
+    return released.with_origin(made.private, made.mechanism)
+
+
+@cache
+def check_plan():
+    return pmp.check_plan(summary(), DEPARTURES, epsilon=2, delta=1e-6)
+
+
+@cache
+def second_round():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["pymc_private.summaries.refine"], "LEAST_GAIN", 0.0)
+        return refinement_plan(summary(), epsilon=8)
+
+
+ENGINES = {
+    "pandas": lambda t: t,
+    "lazy polars": lambda t: pl.from_pandas(t).lazy(),
+    "duckdb": duckdb.from_df,
+    "dataset": lambda t: ds.dataset(pa.Table.from_pandas(t)),
+    "dask": lambda t: dd.from_pandas(t, npartitions=3),
+}
+
+
+def audited(*values):
+    return pytest.param(*values, marks=pytest.mark.audit)
+
+
+def read(private, table):
+    return records_of_table(private, table, None, None)
+
+
+@pytest.mark.parametrize(
+    "engine", [*map(audited, ("pandas", "duckdb", "dataset")), "lazy polars", "dask"]
+)
+def test_a_check_of_a_table_is_that_of_its_records_to_the_bit(engine, monkeypatch):
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
+    made = check_plan()
+    expected = noisy_sums(made, records_of(own()), noise())
+    table = ENGINES[engine](frame(ROWS).sample(frac=1.0, random_state=2))
+    found = noisy_sums(made, read(made.private, table), noise())
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_round_of_a_table_is_that_of_its_records_to_the_bit(monkeypatch):
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
+    made, released = second_round(), summary().released
+    expected = made.round.release(released, records_of(own()), noise())
+    table = ENGINES["lazy polars"](frame(ROWS).sample(frac=1.0, random_state=2))
+    found = made.round.release(released, read(made.private, table), noise())
+    assert found.keys() == expected.keys()
+    assert len(found["scores"]) == len(released["scores"]) + 1
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+def test_a_round_reads_all_records_at_its_own_price():
+    """Neither the share of pilots nor their larger sensitivity is the round's."""
+    made, mechanism = second_round(), plan().mechanism
+    mu = largest_mu(8.0, 1e-6)
+    assert made.round.design.part is None
+    assert made.round.design.scale == NoiseScale("substitute")
+    assert made.guarantee.gdp == mu
+    assert made.total.gdp == pytest.approx(np.hypot(mechanism.mu, mu))
+    kinds = mechanism._kinds(len(summary().released["scores"]) + 1)
+    np.testing.assert_array_equal(kinds.weights[:, -1], 1.0)
+    np.testing.assert_array_equal(kinds.weights[:, :-1], mechanism.design.kinds.weights)
+
+
+def test_the_null_law_of_a_check_knows_the_weights_of_records():
+    """Pilots of a quarter of the rows tell of a statistic of all rows a quarter as much."""
+    mechanism = plan().mechanism
+    found = fitted_summary(mechanism, summary().released)
+    p, share = len(found.mean), mechanism.part.share
+    releases = mechanism.noisy_scores(summary().released, found.rows)
+    for k, mean in ((0, share), (len(releases) - 1, 1.0 - share * 27 / 256)):
+        bare = releases[k].clipped.vectors(found.at.values)
+        np.testing.assert_allclose(found.released[:, :, k * p : (k + 1) * p], mean * bare)
+
+
+def releases_of(what, table, **words):
+    if what == "check":
+        return pmp.check(check_plan(), data=table, progressbar=False, **words)
+    if what == "refine":
+        return pmp.refine(second_round(), data=table, progressbar=False, **words)
+    return pmp.summarize(plans(), data=table, progressbar=False, **words)
+
+
+@cache
+def plans():
+    """One of covariates and outcome, whose pilots read a part, and one of the outcome alone."""
+    return [plan(), pmp.calibrate(coin(ROWS), release="summary", method="cells", **BUDGET)]
+
+
+UNWARNED = pytest.mark.filterwarnings("ignore:this ledger was not charged for the summary")
+
+
+@UNWARNED
+@pytest.mark.parametrize("what", ["check", "refine"])
+def test_a_table_is_charged_once_and_released(what):
+    book, table = ledger(), pl.from_pandas(frame(ROWS)).lazy()
+    found = releases_of(what, table, id="person", ledger=book, name="main")
+    again = releases_of(what, table, id="person", ledger=book, name="main")
+    assert len(book.entries) == 1
+    assert found.to_bytes() == again.to_bytes()
+
+
+WRONG = {
+    "a column less": (lambda t: t.drop(columns="y"), {}, "lacks columns"),
+    "a category": (lambda t: t.assign(y=2), {}, "not among the declared categories"),
+    "a row less": (lambda t: t.iloc[1:], {}, "another number of rows"),
+    "one person": (lambda t: t.assign(person=1), {"id": "person"}, "owns more rows"),
+    "a name": (lambda t: t, {"columns": {"z": "y"}}, "private variables"),
+    "no table": (lambda t: None, {}, "placeholder rows"),
+    "no table of persons": (lambda t: None, {"id": "person"}, "are of a table"),
+}
+
+
+@UNWARNED
+@pytest.mark.parametrize(
+    ("what", "wrong"),
+    [
+        *[("check", wrong) for wrong in WRONG],
+        *[("refine", wrong) for wrong in ("a column less", "a row less", "no table")],
+        *[("several", wrong) for wrong in ("a name", "no table")],
+        audited("several", "one person"),
+    ],
+)
+def test_what_is_refused_costs_nothing(what, wrong):
+    book, (change, words, match) = ledger(), WRONG[wrong]
+    with pytest.raises(PymcPrivateError, match=match):
+        releases_of(what, change(frame(ROWS)), ledger=book, **words)
+    assert not book.entries
+
+
+@UNWARNED
+@pytest.mark.parametrize("what", ["check", "refine", audited("several")])
+def test_a_table_that_changes_is_charged_and_not_released(what, monkeypatch):
+    tables = [frame(ROWS, seed) for seed in range(30)]
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
+    monkeypatch.setattr(
+        EngineTable, "batches", lambda _, names: [dict(tables.pop()[list(names)].items())]
+    )
+    book = ledger()
+    with pytest.raises(PymcPrivateError) as caught:
+        releases_of(what, frame(ROWS), ledger=book, id="person")
+    assert len(book.entries) == 1
+    assert "nothing was charged" not in str(caught.value)
+
+
+def test_several_plans_are_released_as_each_alone(monkeypatch):
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
+    reads = []
+    once = EngineTable.batches
+
+    def counted(table, names):
+        reads.append(list(names))
+        return once(table, names)
+
+    monkeypatch.setattr(EngineTable, "batches", counted)
+    book = ledger()
+    found = releases_of("several", frame(ROWS), id="person", ledger=book)
+    assert len(book.entries) == 1
+    assert sorted(map(len, reads)) == [1, 4, 4]  # the check of both, then each
+    assert [one.facts["method"] for one in found] == ["scores", "cells"]
+    assert found[1].released["counts"].sum() == pytest.approx(ROWS, abs=60)
+    with found[1].model() as model:
+        assert [v.name for v in model.free_RVs] == ["p"]
+
+
+def test_columns_of_several_plans():
+    words = {"X": ["a", "income"], "y": "ill"}
+    tables = records_of_plans(
+        plans(), frame(3).rename(columns={"y": "ill", "age": "a"}), words, None
+    )
+    assert [one.reader.names for one in tables] == [["ill", "a", "income"], ["ill"]]
+
+
+def test_plans_of_parts_share_no_moments():
+    whole = pmp.calibrate(placeholders(ROWS), release="summary", method="scores", **BUDGET)
+    assert not may_read(plan(), whole)
+    assert not may_read(whole, plan())
+
+
+@UNWARNED
+def test_a_second_round_of_cells_reads_the_table_again():
+    made = pmp.calibrate(coin(ROWS), release="summary", method="cells", epsilon=0.01, delta=1e-6)
+    book = ledger()
+    found = pmp.summarize(made, data=frame(ROWS), ledger=book, accept_prior=True, progressbar=False)
+    words = {"epsilon": 1, "ledger": book, "progressbar": False}
+    refined = pmp.refine(found, data=frame(ROWS), **words)
+    assert refined.released["noise_sd"] < found.released["noise_sd"]
+    with pytest.raises(DomainError, match="lacks columns"):
+        pmp.refine(found, data=frame(ROWS)[NAMES], **words)
+    assert len(book.entries) == 2

@@ -11,7 +11,7 @@ import numpy as np
 from pymc_private.errors import DomainError
 from pymc_private.models.data_variables import Source
 from pymc_private.models.declare import logger, store_values
-from pymc_private.models.domains import Domain
+from pymc_private.models.domains import Ball, Interval
 from pymc_private.models.private_model import PrivateModel
 
 
@@ -38,8 +38,21 @@ def clip_to_domain(private: PrivateModel, caller: str = "sample") -> None:
 def clipped_records(source: Source, rows: np.ndarray) -> np.ndarray:
     """Rows of doubles in the type and the domain of a variable, records along the first axis.
 
-    Each record is mapped by itself, and none is refused: see `clip_to_domain`.
+    Each record is mapped by itself, and none is refused: see `clip_to_domain`. Those that a clip
+    surely leaves as they are, usually nearly all, are not clipped.
     """
+    if source.dtype != "float64" or not isinstance(source.domain, Interval | Ball):
+        return _clipped_rows(source, rows)
+    held = source.domain.holds(rows)
+    if held.all():
+        return np.ascontiguousarray(rows)
+    found = np.array(rows, order="C")
+    found[~held] = _clipped_rows(source, rows[~held])
+    return found
+
+
+def _clipped_rows(source: Source, rows: np.ndarray) -> np.ndarray:
+    """All rows clipped, in the type of the variable."""
     found, _ = _clip_records(source, np.moveaxis(rows, 0, source.axis))
     if source.dtype != "float64":  # the nearest number of another type may lie outside
         found, _ = _clip_records(source, found.astype(source.dtype))
@@ -52,21 +65,26 @@ def _clip_records(source: Source, data: np.ndarray) -> tuple[np.ndarray, int]:
     Each record is one contiguous row, so that sums along it are rounded in one way however many
     rows are clipped at once: that number depends on which other records are refused.
     """
-    domain, axis = source.domain, source.axis
-    fixed = domain.clip(np.ascontiguousarray(np.moveaxis(source.stand_in(1), axis, 0)), 0)
-    rows = np.array(np.moveaxis(data, axis, 0), order="C")
+    rows = np.array(np.moveaxis(data, source.axis, 0), order="C")
     lost = ~np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
-    rows[lost] = fixed
-    clipped, more = _clip_or_replace(domain, rows, fixed)
-    return np.moveaxis(clipped, 0, axis), int(lost.sum()) + more
+    if lost.any():
+        rows[lost] = _fixed(source)
+    clipped, more = _clip_or_replace(source, rows)
+    return np.moveaxis(clipped, 0, source.axis), int(lost.sum()) + more
 
 
-def _clip_or_replace(domain: Domain, rows: np.ndarray, fixed: np.ndarray) -> tuple[np.ndarray, int]:
+def _fixed(source: Source) -> np.ndarray:
+    """One fixed record of the domain, shape (1, *row_shape)."""
+    rows = np.ascontiguousarray(np.moveaxis(source.stand_in(1), source.axis, 0))
+    return np.asarray(source.domain.clip(rows, 0))
+
+
+def _clip_or_replace(source: Source, rows: np.ndarray) -> tuple[np.ndarray, int]:
     """Clip all records at once or, where one of them is refused, by halves."""
     try:
-        return np.asarray(domain.clip(rows, 0)), 0
+        return np.asarray(source.domain.clip(rows, 0)), 0
     except DomainError:
         if len(rows) == 1:
-            return np.asarray(fixed), 1
-    parts = [_clip_or_replace(domain, half, fixed) for half in np.split(rows, [len(rows) // 2])]
+            return _fixed(source), 1
+    parts = [_clip_or_replace(source, half) for half in np.split(rows, [len(rows) // 2])]
     return np.concatenate([part for part, _ in parts]), sum(lost for _, lost in parts)

@@ -23,6 +23,8 @@ MOST_CELLS = 64
 """Most values of one variable of a record that are enumerated."""
 MOST_PIECES = 32
 """Most pieces an interval of one variable is cut into."""
+HELD = 1.0 - 1e-9
+"""Rows of a ball whose squared norm is below this share of the largest are surely inside."""
 BISECTIONS = 80
 
 
@@ -133,6 +135,14 @@ class Interval:
                 do="widen the interval, or give the variable as floats",
             )
         return np.clip(data, low, high)
+
+    def holds(self, rows: np.ndarray) -> np.ndarray:
+        """Which rows of doubles, records along the first axis, `clip` leaves as they are."""
+        low, high = self._broadcast(rows.shape[1:])
+        if len(rows) and np.all(rows.min(axis=0) >= low) and np.all(rows.max(axis=0) <= high):
+            return np.ones(len(rows), dtype=bool)
+        inside = (rows >= low) & (rows <= high)
+        return np.asarray(inside.reshape(len(rows), -1).all(axis=1))
 
     def _broadcast(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Both bounds in the shape of one record's entry."""
@@ -441,6 +451,16 @@ class Ball:
         with np.errstate(all="ignore"):  # no warning may depend on the data
             moved = self._shrunk(rows, center, scale)
         return np.moveaxis(moved, 0, axis)
+
+    def holds(self, rows: np.ndarray) -> np.ndarray:
+        """Rows that `clip` surely leaves as they are: of those next to the surface none.
+
+        However a norm is summed up, two sums differ by far less than what is left out.
+        """
+        center, scale = self._broadcast(rows.shape[1:])
+        with np.errstate(all="ignore"):
+            moved = rows if not center.any() and np.all(scale == 1.0) else (rows - center) / scale
+            return np.asarray(np.einsum("ij,ij->i", moved, moved) <= self.radius**2 * HELD)
 
     def _shrunk(self, rows: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Rows outside the ball moved to its surface; the others unchanged."""

@@ -34,6 +34,7 @@ from pymc_private.privacy.validation import check_count, check_positive, exact_s
 from pymc_private.samplers.inverse_cdf import fraction_ball
 from pymc_private.samplers.randomness import Randomness
 from pymc_private.samplers.verified.arithmetic import LazyNoise
+from pymc_private.summaries.compiling import COMPILER
 from pymc_private.summaries.lattice import TermLattice, limit_elements, packed_size
 from pymc_private.summaries.weighted_sums import (
     WEIGHT_BITS,
@@ -42,6 +43,7 @@ from pymc_private.summaries.weighted_sums import (
     WeightedChunk,
     WeightedSums,
     exact_sum,
+    vector_totals,
 )
 
 CHUNK = 1024
@@ -225,7 +227,7 @@ class LatticeNoise:
         """
         lattice, total = TermLattice(bound), None
         for chunk in _checked(chunks):
-            part = exact_sum(lattice.terms(chunk, positive))
+            part = _chunk_sum(lattice, chunk, positive)
             total = part if total is None else [a + b for a, b in zip(total, part, strict=True)]
         total = _some(total)
         variance = self.scale.variance(lattice, len(total), positive, mu)
@@ -382,6 +384,13 @@ def _rounded_normal(variance: Fraction, randomness: Randomness) -> int:
         if whole is not None:
             return int(whole)
         bits *= 2
+
+
+def _chunk_sum(lattice: TermLattice, chunk: np.ndarray, positive: bool) -> list[int]:
+    """The exact sum of the terms of a chunk."""
+    if positive:
+        return exact_sum(lattice.terms(chunk, True))
+    return vector_totals(lattice, chunk, np.zeros(len(chunk), dtype=bool), COMPILER.loops)[0]
 
 
 def _within(chunk: np.ndarray, bound: float) -> np.ndarray:

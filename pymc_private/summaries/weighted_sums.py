@@ -12,10 +12,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from pymc_private.errors import DomainError
+from pymc_private.summaries.compiling import COMPILER
 from pymc_private.summaries.lattice import TermLattice, limit_elements
 
 WEIGHT_BITS = 8
@@ -165,7 +167,7 @@ class WeightedSums:
         """These with the terms of some chunks."""
         for light, parts in chunks:
             found = [
-                self._of_chunk(one.lattice, np.asarray(part), light)
+                self._of_chunk(one.lattice, part, light)
                 for one, part in zip(self.sums, parts, strict=True)
             ]
             self._add(found)
@@ -189,13 +191,64 @@ class WeightedSums:
         self, lattice: TermLattice | GramLattice, part: np.ndarray, light: np.ndarray
     ) -> list[int]:
         if isinstance(lattice, GramLattice):
-            units = lattice.vectors(part)
-            every, some = lattice.total(units), lattice.total(units[light])
+            every, some = gram_totals(lattice, part, light, COMPILER.loops)
         else:
-            units = lattice.terms(np.asarray(part, dtype=float), False)
-            every, some = exact_sum(units), exact_sum(units[light])
+            every, some = vector_totals(lattice, part, light, COMPILER.loops)
         less = WEIGHT_ONE - self.weight
         return [WEIGHT_ONE * a - less * b for a, b in zip(every, some, strict=True)]
+
+
+def vector_totals(
+    lattice: TermLattice, terms: np.ndarray, light: np.ndarray, loops: Any
+) -> tuple[list[int], list[int]]:
+    """Exact sums of vectors (c, k) on a lattice: of all rows, and of those that are `light`.
+
+    With compiled `loops` rows whose length is in doubt are left to the lattice itself.
+    """
+    given = np.asarray(terms, dtype=float)
+    if loops is None:
+        units = lattice.terms(given, False)
+        return exact_sum(units), exact_sum(units[light])
+    every = some = [0] * given.shape[1]
+    # A sum of squares in doubles is off by less than a k-th part of what is left out.
+    most = float(lattice.most) ** 2 * (1.0 - (given.shape[1] + 6) * 2.0**-52)
+    limits = math.ldexp(1.0, -lattice.exponent), lattice.bound, most
+    for start in range(0, len(given), ROWS_SUMMED):
+        part, few = given[start : start + ROWS_SUMMED], light[start : start + ROWS_SUMMED]
+        sums = np.zeros((2, given.shape[1]), dtype=np.int64)
+        left = np.zeros(len(part), dtype=bool)
+        loops.vector_sums(np.ascontiguousarray(part.T), few, limits, sums, left)
+        rest = vector_totals(lattice, part[left], few[left], None)
+        every, some = (
+            _added(every, sums[0].tolist(), rest[0]),
+            _added(some, sums[1].tolist(), rest[1]),
+        )
+    return every, some
+
+
+def gram_totals(
+    lattice: GramLattice, factors: np.ndarray, light: np.ndarray, loops: Any
+) -> tuple[list[int], list[int]]:
+    """The same of matrices sum_j v_j v_j' with factors of shape (c, m, p)."""
+    given = np.asarray(factors, dtype=float)
+    if loops is None or given.shape[1] != 1:
+        units = lattice.vectors(given)
+        return lattice.total(units), lattice.total(units[light])
+    limits = (
+        math.ldexp(1.0, -lattice.vector_exponent),
+        2.0 * math.sqrt(lattice.bound),
+        float(lattice.most),
+    )
+    rows, left = np.ascontiguousarray(given[:, 0].T), np.zeros(len(given), dtype=bool)
+    units = np.empty_like(rows)
+    loops.gram_vectors(rows, limits, units, left)
+    every, some = (lattice.total(part.T[:, None, :]) for part in (units, units[:, light]))
+    rest = gram_totals(lattice, given[left], light[left], None)
+    return _added(every, rest[0]), _added(some, rest[1])
+
+
+def _added(*totals: list[int]) -> list[int]:
+    return [sum(parts) for parts in zip(*totals, strict=True)]
 
 
 def exact_sum(units: np.ndarray) -> list[int]:

@@ -27,11 +27,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
 
+from pymc_private.summaries.compiling import COMPILER
 from pymc_private.summaries.lattice import pack_symmetric
+from pymc_private.summaries.scores.compiled_scores import two_valued_terms
 from pymc_private.summaries.scores.structure import Structure
 from pymc_private.summaries.scores.symmetric import matrix_power
 
@@ -286,7 +289,25 @@ class ClippedScore:
 
     def terms(self, rows: Rows, y: np.ndarray) -> np.ndarray:
         """What each record adds to the sum of scores, of norm at most C: shape (N, p)."""
-        return self.at(rows).vectors(y[:, None])[:, 0]
+        found = self._compiled_terms(rows, y)
+        return self.at(rows).vectors(y[:, None])[:, 0] if found is None else found[0]
+
+    def terms_and_factors(self, rows: Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same, and vectors f_j with sum_j f_j f_j' what it adds to H, shape (N, m, p)."""
+        found = self._compiled_terms(rows, y)
+        if found is not None:
+            return found
+        clipped = self.at(rows)
+        return clipped.vectors(y[:, None])[:, 0], clipped.curvature_factors()
+
+    def _compiled_terms(self, rows: Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """The same by a compiled loop, to the bit; None where there is none."""
+        loops = COMPILER.loops
+        if loops is None:
+            return None
+        scored = score_rows(self.model, self.theta, rows)
+        limits = self.bound, self.weight_bound
+        return two_valued_terms(loops, scored, self.metric, limits, y)
 
     def curvature_terms(self, rows: Rows) -> np.ndarray:
         """What each record adds to H, packed, of norm at most K: shape (N, p (p + 1) / 2)."""
@@ -373,17 +394,22 @@ def orthonormal_frame(directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     count, m, _ = basis.shape
     triangle = np.zeros((count, m, m))
     for i in range(m):
-        whole = np.sqrt((basis[:, i] ** 2).sum(axis=1))
+        whole = np.sqrt(_ordered_sum(basis[:, i] ** 2))
         for j in [*range(i), *range(i)]:
-            along = (basis[:, j] * basis[:, i]).sum(axis=1)
+            along = _ordered_sum(basis[:, j] * basis[:, i])
             triangle[:, j, i] += along
             basis[:, i] -= along[:, None] * basis[:, j]
-        length = np.sqrt((basis[:, i] ** 2).sum(axis=1))
+        length = np.sqrt(_ordered_sum(basis[:, i] ** 2))
         length = np.where(length <= 1e-11 * whole, 0.0, length)
         triangle[:, i, i] = length
         scale = np.where(length == 0.0, 0.0, 1.0 / np.where(length == 0.0, 1.0, length))
         basis[:, i] *= scale[:, None]
     return basis, triangle
+
+
+def _ordered_sum(columns: np.ndarray) -> np.ndarray:
+    """Sums of rows, shape (N,), in the order of the columns whatever their layout in memory."""
+    return reduce(np.add, columns.T)
 
 
 def score_center(

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_private.errors import Unsupported
+from pymc_private.summaries.compiling import COMPILER
 from pymc_private.summaries.lattice import unpack_symmetric
 from pymc_private.summaries.noise import (
     LatticeNoise,
@@ -47,8 +48,10 @@ from pymc_private.summaries.scores.score_budget import ROUNDS, ScoreBudget
 from pymc_private.summaries.scores.structure import Structure, read_structure
 from pymc_private.summaries.weighted_sums import BoundedSum, WeightedChunk, WeightedSums
 
-LARGE_CHUNK = 4096
+LARGE_CHUNK, LARGEST_CHUNK = 4096, 16_384
 """Rows in a chunk of a large table: calls of NumPy take as long as their work on fewer."""
+FEW_OUTCOMES = 6
+"""The largest chunks are of outcomes with so many values at most: what a row needs stays small."""
 STRUCTURE_STEPS = (0.1, -0.7)
 """Where it is seen which parameters a record reads, in prior standard deviations from the mean."""
 
@@ -127,6 +130,13 @@ class ScoreDesign:
         """Which parameters records read together."""
         points = [self.prior.mean + step * self.prior.sd for step in STRUCTURE_STEPS]
         return read_structure([self.model.jacobian(at, self.large.rows) for at in points])
+
+    @property
+    def large_chunk(self) -> int:
+        """Rows in a chunk of a large table."""
+        rows = self.large.rows
+        nodes = self.model.nodes(self.model.predictors(self.prior.mean, rows), rows)
+        return LARGEST_CHUNK if nodes.mass.shape[1] <= FEW_OUTCOMES else LARGE_CHUNK
 
     @property
     def reference_error(self) -> float:
@@ -266,16 +276,16 @@ class WeightedTerms:
     score: ClippedScore
     outcome: str
     curvature: bool
+    records: int = 0
 
     def __call__(self, chunk: tuple[Rows, np.ndarray, int]) -> WeightedChunk:
         """Coins and terms of the true rows."""
         given, light, count = chunk
         rows, y = parted(given, self.outcome)
-        clipped = self.score.at(rows)
-        terms = [clipped.vectors(y[:, None])[:count, 0]]
-        if self.curvature:
-            terms.append(clipped.curvature_factors()[:count])
-        return light[:count], terms
+        COMPILER.expect(self.records)
+        vectors, factors = self.score.terms_and_factors(rows, y)
+        terms = [vectors[:count], factors[:count]]
+        return light[:count], terms if self.curvature else terms[:1]
 
 
 class _Run:
@@ -291,12 +301,13 @@ class _Run:
         self.design, self.noise, self.progress = design, noise, progress
         self.table = as_record_table(records).beside(design.public_rows)
         self.n = len(self.table)
+        COMPILER.expect(self.n)
         self.size = self.table.chunk_size(design.scale.relation)
         self.pilots = self.table
         if design.part is not None:
             self.pilots = self.table.pilots(design.part.threshold)
             self.noise = noise.of_parts()
-            self.size = LARGE_CHUNK
+            self.size = design.large_chunk
         self.finished = 0
         self.scores: list[NoisyScore] = []
         self.reference_model = RememberedNodes(design.model)
@@ -460,7 +471,7 @@ class _Run:
         sums = [BoundedSum(score.bound, False, budget.score)]
         if budget.curvature is not None:
             sums.append(BoundedSum(score.weight_bound, True, budget.curvature))
-        work = WeightedTerms(score, self.design.outcome, len(sums) > 1)
+        work = WeightedTerms(score, self.design.outcome, len(sums) > 1, self.n)
         if isinstance(self.noise, LatticeNoise):
             found = WeightedSums(sums, part.weight)
             found = self.table.add_up(work, found, self.size, part.threshold)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError
+from pymc_private.summaries.compiling import COMPILER
 from pymc_private.summaries.scores.pilot_part import COIN_BITS
 from pymc_private.summaries.tables.table_batches import Batch
 from pymc_private.summaries.tables.table_columns import (
@@ -33,6 +34,8 @@ NUMBERS_BEGIN = set("0123456789+-.")
 """How text begins that may be a number or a time."""
 READERS: tuple[Callable[[str], Any], ...] = (float, datetime.fromisoformat)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+MIXER = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number by which bits of a row are mixed."""
 
 
 def draw_key() -> bytes:
@@ -65,8 +68,13 @@ class Coins:
         """The number of each row, uint64."""
         first, second = np.frombuffer(self.key, dtype="<u8").astype(np.uint64)
         found = np.full(len(batch[self.columns[0]]), first)
+        loops = COMPILER.loops
         for name in self.columns:
-            found = mixed((found ^ _bits(np.asarray(batch[name]), self.key)) + second)
+            bits = _bits(np.asarray(batch[name]), self.key)
+            if loops is None:
+                found = mixed((found ^ bits) + second)
+            else:
+                loops.mix_column(found, np.ascontiguousarray(bits), second, FIRST, SECOND)
         return mixed(found ^ second)
 
     def check(self, batch: Batch, numbers: np.ndarray, first: bool) -> None:
@@ -92,6 +100,27 @@ def mixed(values: np.ndarray) -> np.ndarray:
     values = (values ^ (values >> np.uint64(30))) * FIRST
     values = (values ^ (values >> np.uint64(27))) * SECOND
     return values ^ (values >> np.uint64(31))
+
+
+def fold(found: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """Hashes of rows with one more column, as splitmix64 mixes bits."""
+    found = (found ^ column) * MIXER
+    return found ^ (found >> np.uint64(31))
+
+
+def row_hashes(batch: Batch) -> np.ndarray:
+    """A hash of each row of columns of 64 bits, uint64: of its bits alone."""
+    columns, loops = (
+        [np.ascontiguousarray(v).view(np.uint64) for v in batch.values()],
+        COMPILER.loops,
+    )
+    found = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column in columns:
+        if loops is None:
+            found = fold(found, column)
+        else:
+            loops.fold_column(found, column, MIXER)
+    return found * MIXER
 
 
 def _bits(values: np.ndarray, key: bytes) -> np.ndarray:

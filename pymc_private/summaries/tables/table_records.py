@@ -22,6 +22,7 @@ import numpy as np
 from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import SUBSTITUTE
+from pymc_private.summaries.compiling import COMPILER
 from pymc_private.summaries.noise import CHUNK
 from pymc_private.summaries.protocol import RecordTable
 from pymc_private.summaries.record_table import COIN, ArrayRecords
@@ -101,6 +102,7 @@ class TableRecords:
         Incompatible
             Workers that compute otherwise than this process.
         """
+        COMPILER.expect(self.private.table_rows or 0)
         self.check_units()
         found = self._checked_on_workers() if self.reads_on_workers else self._checked_here()
         self._refuse_other_count(found.rows)

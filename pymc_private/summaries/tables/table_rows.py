@@ -15,12 +15,9 @@ from pymc_private.errors import DomainError
 from pymc_private.models.data_clipping import clipped_records
 from pymc_private.models.domains import Ball, Interval
 from pymc_private.summaries.record_table import COIN
-from pymc_private.summaries.tables.coins import Coins
+from pymc_private.summaries.tables.coins import Coins, row_hashes
 from pymc_private.summaries.tables.table_batches import Batch
 from pymc_private.summaries.tables.table_columns import SourceColumns, as_numbers, check_numbers
-
-MIXER = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number by which bits of a row are mixed."""
 
 
 @dataclass(frozen=True)
@@ -169,12 +166,8 @@ class ChangedRows(Exception):
 
 def read_of(batch: Batch) -> Reading:
     """The number of rows of a batch, and the sum of their hashes."""
-    count = len(next(iter(batch.values())))
-    found = np.zeros(count, dtype=np.uint64)
-    for values in batch.values():  # as splitmix64 does (Steele, Lea and Flood 2014), by columns
-        found = (found ^ values.view(np.uint64)) * MIXER
-        found ^= found >> np.uint64(31)
-    return Reading(count, int((found * MIXER).sum(dtype=np.uint64)))
+    hashes = row_hashes(batch)
+    return Reading(len(hashes), int(hashes.sum(dtype=np.uint64)))
 
 
 def joined(parts: Sequence[Batch]) -> Batch:

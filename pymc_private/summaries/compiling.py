@@ -1,0 +1,59 @@
+"""Whether loops over rows are compiled in this process: only where many rows pay for it.
+
+Compiled loops (`compiled_loops.py`) give what NumPy gives, to the bit, so that nothing but seconds
+depends on whether they are used: workers, other processes and small tables may do without. All are
+compared with NumPy before the first use; where a bit differs, or numba fails, NumPy is used.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from importlib import import_module
+from typing import Any
+
+COMPILED_FROM = 4_000_000
+"""Records of a table from which on loops are compiled, which takes some three seconds."""
+logger = logging.getLogger("pymc_private")
+
+
+class LoopCompiler:
+    """The compiled loops of a process, once they are wanted."""
+
+    def __init__(self) -> None:
+        self.wanted = False
+        self._tried = False
+        self._found: Any = None
+        self._lock = threading.Lock()
+
+    def expect(self, rows: int) -> None:
+        """Take note of how many rows are to be read, now or later."""
+        self.wanted = self.wanted or rows >= COMPILED_FROM
+
+    @property
+    def loops(self) -> Any:
+        """The module of compiled loops; None where NumPy is to be used."""
+        if not self.wanted:
+            return None
+        with self._lock:
+            if not self._tried:
+                self._found, self._tried = _agreeing_loops(), True
+        return self._found
+
+
+COMPILER = LoopCompiler()
+"""That of this process."""
+
+
+def _agreeing_loops() -> Any:
+    """The compiled loops, if all of them agree with NumPy."""
+    try:
+        loops = import_module("pymc_private.summaries.compiled_loops")
+        differing = import_module("pymc_private.summaries.compiled_agreement").differing(loops)
+    except Exception as error:  # numba is another library's choice, and may fail in any way
+        logger.warning("loops over rows are not compiled: %s", type(error).__name__)
+        return None
+    if differing:
+        logger.warning("compiled loops differ from NumPy, which is used: %s", ", ".join(differing))
+        return None
+    return loops

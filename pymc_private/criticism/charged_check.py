@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from pymc_private.criticism.check_plan import CheckPlan
+from pymc_private.criticism.check_plan import CheckPart, CheckPlan
 from pymc_private.criticism.check_result import Check
-from pymc_private.criticism.planned_test import MOST_NOISE, Chunks
+from pymc_private.criticism.planned_test import MOST_NOISE
 from pymc_private.errors import DomainError, Incompatible, NotInformative, Unsupported
 from pymc_private.ledger import Ledger
 from pymc_private.models.data_clipping import clip_to_domain
@@ -28,10 +29,14 @@ from pymc_private.models.made_up_records import (
 from pymc_private.models.private_model import PrivateModel, moved_sources
 from pymc_private.models.record_likelihood import temporary_records
 from pymc_private.release import charge
-from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
+from pymc_private.release.charge import ReleaseOptions, suppress_warnings
 from pymc_private.release.draws_job import promised_guarantee, publication_facts
-from pymc_private.summaries.protocol import Progress, Records, SummaryNoise
+from pymc_private.summaries.exact_totals import ExactTotals, GivenTotals, Totals
+from pymc_private.summaries.noise import LatticeNoise
+from pymc_private.summaries.protocol import Progress, Records, SummaryNoise, SumNoise
 from pymc_private.summaries.record_table import as_record_table
+from pymc_private.summaries.scores.clipped_scores import Rows
+from pymc_private.summaries.scores.score_release import parted
 from pymc_private.summaries.summary_job import (
     clipped_records_of,
     made_up_noise,
@@ -42,6 +47,7 @@ from pymc_private.summaries.summary_job import (
 )
 from pymc_private.summaries.summary_plan import structure_of
 from pymc_private.summaries.tables.read_table import records_of_table
+from pymc_private.summaries.tables.table_progress import check_table, reading_bars
 from pymc_private.summaries.tables.table_records import TableRecords
 
 
@@ -137,15 +143,15 @@ def _job(
 
     def drawn(seed: int | None) -> list[np.ndarray]:
         noise = private_noise(private) if seed is None else seeded_noise(private, seed)
-        with suppress_warnings(), progress_bar(len(plan.parts), progressbar, "check") as progress:
+        bars = reading_bars([table], progressbar, len(plan.parts), "check")
+        with suppress_warnings(), bars as progress:
             records = clipped_records_of(private, table, "check")
             return noisy_sums(plan, records, noise, progress)
 
     def rehearse() -> None:
         _refuse_drowned(plan)
         _rehearse(plan, private, name)
-        if table is not None:
-            table.check()
+        check_table(table, progressbar, CheckTotals(plan.parts, _design(plan).outcome))
 
     def built(sums: Any, ledger_facts: Mapping[str, Any] | None) -> Check:
         return build_check(plan, sums, name, ledger_facts)
@@ -170,21 +176,39 @@ def noisy_sums(
     plan: CheckPlan, records: Records, noise: SummaryNoise, progress: Progress | None = None
 ) -> list[np.ndarray]:
     """What each part of the plan releases of the records (T30, T31)."""
-    design = plan.mechanism.design  # type: ignore[attr-defined]  # of a ScoreMechanism
-    found = []
+    design = _design(plan)
+    table = as_record_table(records).beside(design.public_rows)
+    size = table.chunk_size(design.scale.relation)  # of one shape (T30)
+    found: list[np.ndarray] = []
+    given: SumNoise = noise
+    if isinstance(noise, LatticeNoise):
+        given = GivenTotals(noise, table.sum_up(CheckTotals(plan.parts, design.outcome), size))
     for part in plan.parts:
-        found.append(part.release(_chunks(design, records), noise))
+        read = () if given is not noise else table.chunks(size)
+        chunks = ((*parted(chunk, design.outcome), count) for chunk, count in read)
+        found.append(part.release(chunks, given))
         if progress is not None:
             progress(len(found))
     return found
 
 
-def _chunks(design: Any, records: Records) -> Chunks:
-    """Rows, outcomes and number of true rows of each chunk of one shape (T30)."""
-    table = as_record_table(records).beside(design.public_rows)
-    for chunk, count in table.chunks(table.chunk_size(design.scale.relation)):
-        y = np.asarray(chunk[design.outcome], dtype=float)
-        yield {name: v for name, v in chunk.items() if name != design.outcome}, y, count
+def _design(plan: CheckPlan) -> Any:
+    return plan.mechanism.design  # type: ignore[attr-defined]  # of a ScoreMechanism
+
+
+@dataclass(frozen=True, eq=False)
+class CheckTotals:
+    """What the records of a chunk add to all sums of a check, in integers."""
+
+    parts: tuple[CheckPart, ...]
+    outcome: str
+
+    def __call__(self, chunk: Rows, count: int) -> Totals:
+        """Sums over the true rows, in the order of their release."""
+        exact = ExactTotals()
+        for part in self.parts:
+            part.release(iter([(*parted(chunk, self.outcome), count)]), exact)
+        return exact.found
 
 
 def build_check(

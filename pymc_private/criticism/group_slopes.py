@@ -44,7 +44,7 @@ from pymc_private.criticism.planned_test import LEVEL, POWER, Chunks, Forecast
 from pymc_private.criticism.variance_law import VarianceLaw
 from pymc_private.errors import Unsupported
 from pymc_private.summaries.noise import NoiseScale
-from pymc_private.summaries.protocol import SummaryNoise
+from pymc_private.summaries.protocol import SumNoise
 from pymc_private.summaries.scores.clipped_scores import Rows, ScoredRows
 
 FEWEST_GROUPS = 3
@@ -159,7 +159,7 @@ class PlannedGroups:
         own = [statistic.theta.tolist(), statistic.tilt.tolist(), self.mean.tolist()]
         return [self.forecast.facts, *own, list(self.forecast.law.weights)]
 
-    def release(self, chunks: Chunks, noise: SummaryNoise) -> np.ndarray:
+    def release(self, chunks: Chunks, noise: SumNoise) -> np.ndarray:
         """The noisy sums of all groups, shape (G,)."""
         terms = (self.statistic.group_terms(rows, y)[:count] for rows, y, count in chunks)
         return noise.total(terms, self.statistic.bound, False, self.mu)

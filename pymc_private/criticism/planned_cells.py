@@ -16,7 +16,7 @@ from pymc_private.criticism.pit_cells import BINS, CONTRASTS, PitCells, contrast
 from pymc_private.criticism.planned_test import Chunks, Forecast
 from pymc_private.errors import Unsupported
 from pymc_private.summaries.noise import NoiseScale
-from pymc_private.summaries.protocol import SummaryNoise
+from pymc_private.summaries.protocol import SumNoise
 
 CELLS = "cells"
 UNIT = "departure of the shares of cells, relative, root mean square"
@@ -55,7 +55,7 @@ class PlannedCells:
         facts = [forecast.facts for forecast in self.forecasts]
         return [facts, pit.theta.tolist(), pit.edges.tolist(), pit.size]
 
-    def release(self, chunks: Chunks, noise: SummaryNoise) -> np.ndarray:
+    def release(self, chunks: Chunks, noise: SumNoise) -> np.ndarray:
         """Noisy counts of the records, shape (B, O)."""
         terms = (self.pit.terms(rows, y)[:count] for rows, y, count in chunks)
         return self.pit.counts(noise.total(terms, CELL_BOUND, True, self.mu))

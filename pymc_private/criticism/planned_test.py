@@ -23,7 +23,7 @@ from pymc_private.criticism.null_distribution import (
     sensitivity,
 )
 from pymc_private.summaries.noise import NoiseScale
-from pymc_private.summaries.protocol import SummaryNoise
+from pymc_private.summaries.protocol import SumNoise
 from pymc_private.summaries.scores.clipped_scores import Rows
 
 LEVEL, POWER = 0.05, 0.8
@@ -126,7 +126,7 @@ class PlannedTest(Forecast):
         """Public constants of the statistic, for a fingerprint."""
         return [self.facts, self.statistic.theta.tolist(), self.statistic.tilt.tolist()]
 
-    def release(self, chunks: Chunks, noise: SummaryNoise) -> np.ndarray:
+    def release(self, chunks: Chunks, noise: SumNoise) -> np.ndarray:
         """The noisy sum over the records, shape (1,)."""
         terms = (self.statistic.terms(rows, y)[:count, None] for rows, y, count in chunks)
         return noise.total(terms, self.bound, False, self.mu)

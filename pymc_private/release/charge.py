@@ -394,15 +394,26 @@ def progress_bar(
     total: int, show: bool, what: str = "private draws"
 ) -> Iterator[Callable[[int], None]]:
     """A progress bar on the curator's screen."""
+    with progress_bars(show) as bar:
+        yield bar(what, total)
+
+
+@contextlib.contextmanager
+def progress_bars(show: bool) -> Iterator[Callable[[str, int], Callable[[int], None]]]:
+    """Bars on the curator's screen, each made of a text and a total, and told what is done."""
     if not show or is_notebook_without_bars():
-        yield lambda done: None
+        yield lambda what, total: lambda done: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
+    with Progress(*columns) as bars:
+
+        def bar(what: str, total: int) -> Callable[[int], None]:
+            task = bars.add_task(what, total=total)
+            return lambda done: bars.update(task, completed=done)
+
+        yield bar
 
 
 STOPPED_EARLY = "Stopped before the charge: nothing was charged, and nothing was drawn."

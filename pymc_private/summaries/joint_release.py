@@ -10,7 +10,7 @@ from typing import Any
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.release import charge
-from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
+from pymc_private.release.charge import ReleaseOptions, suppress_warnings
 from pymc_private.summaries.choose_mechanism import AUTO
 from pymc_private.summaries.joint_plan import JointSummaryPlan, plan_together, refuse_no_plans
 from pymc_private.summaries.protocol import Progress, Records, Released, SummaryNoise
@@ -27,6 +27,7 @@ from pymc_private.summaries.summary_job import (
 )
 from pymc_private.summaries.summary_plan import check_plan_unchanged
 from pymc_private.summaries.tables.read_table import records_of_plans
+from pymc_private.summaries.tables.table_progress import reading_bars
 from pymc_private.summaries.tables.table_records import TableRecords, check_together
 
 
@@ -152,16 +153,15 @@ class _JointJob:
             self.shapes[k] = rehearse_release(plan, release, build).shapes
         SummarySet.from_bytes(self.build(made, {}).to_bytes())
         if tables := [one for one in self.records if one is not None]:
-            check_together(tables)
+            with reading_bars(tables, self.progressbar):
+                check_together(tables)
 
     def draw(self, seed: int | None) -> dict[int, Released]:
         """Read the records: all noisy sums, by the number of the plan."""
         found: dict[int, Released] = {}
         stages = sum(len(plan.mechanism.stages) for plan in self.joint.plans)
-        with (
-            suppress_warnings(),
-            progress_bar(stages, self.progressbar, "noisy summaries") as progress,
-        ):
+        bars = reading_bars(self.records, self.progressbar, stages, "noisy summaries")
+        with suppress_warnings(), bars as progress:
             for k, told in zip(self.joint.order, self._progress(progress), strict=True):
                 model = self.joint.plans[k].private
                 noise = private_noise(model) if seed is None else seeded_noise(model, [seed, k])

@@ -225,11 +225,13 @@ class LatticeNoise:
         Rows beyond the bound are shrunk to it. Rows that are not finite, or of which `positive` is
         false, count as 0.
         """
-        lattice, total = TermLattice(bound), None
-        for chunk in _checked(chunks):
-            part = _chunk_sum(lattice, chunk, positive)
-            total = part if total is None else [a + b for a, b in zip(total, part, strict=True)]
-        total = _some(total)
+        return self.noisy_total(exact_total(chunks, bound, positive), bound, positive, mu)
+
+    def noisy_total(
+        self, total: Sequence[int], bound: float, positive: bool, mu: float
+    ) -> np.ndarray:
+        """An exact sum of terms (`exact_total`) with its noise, shape (k,)."""
+        lattice = TermLattice(bound)
         variance = self.scale.variance(lattice, len(total), positive, mu)
         noise = rounded_normals(variance, len(total), self._randomness)
         return np.array([lattice.value(a + b) for a, b in zip(total, noise, strict=True)])
@@ -281,10 +283,14 @@ class LatticeNoise:
 
         Chunks hold the cell of each record, from 0 on; records outside all cells are not counted.
         """
+        return self.noisy_counts(cell_counts(chunks, cells), mu)
+
+    def noisy_counts(self, counts: Sequence[int] | np.ndarray, mu: float) -> np.ndarray:
+        """Numbers of records that were counted before, with the noise of `counts`."""
         lattice = TermLattice(1.0)
         variance = self.scale.counts_variance(mu) * lattice.most**2
-        total = [int(c) * lattice.most for c in _cell_counts(chunks, cells)]
-        noise = rounded_normals(variance, cells, self._randomness)
+        total = [int(c) * lattice.most for c in counts]
+        noise = rounded_normals(variance, len(total), self._randomness)
         return np.array([lattice.value(a + b) for a, b in zip(total, noise, strict=True)])
 
     def counts_sd(self, mu: float) -> float:
@@ -357,8 +363,12 @@ class SimulatedNoise:
 
     def counts(self, chunks: Iterable[np.ndarray], cells: int, mu: float) -> np.ndarray:
         """As `LatticeNoise.counts`."""
+        return self.noisy_counts(cell_counts(chunks, cells), mu)
+
+    def noisy_counts(self, counts: Sequence[int] | np.ndarray, mu: float) -> np.ndarray:
+        """As `LatticeNoise.noisy_counts`."""
         sd = self.scale.counts_sd(mu)
-        return _cell_counts(chunks, cells) + sd * self.rng.standard_normal(cells)
+        return np.asarray(counts) + sd * self.rng.standard_normal(len(counts))
 
     def counts_sd(self, mu: float) -> float:
         """As `LatticeNoise.counts_sd`."""
@@ -384,6 +394,21 @@ def _rounded_normal(variance: Fraction, randomness: Randomness) -> int:
         if whole is not None:
             return int(whole)
         bits *= 2
+
+
+def exact_total(chunks: Iterable[np.ndarray], bound: float, positive: bool) -> list[int]:
+    """The exact sum of the rows of the chunks in units of their lattice; see `LatticeNoise.total`.
+
+    Raises
+    ------
+    DomainError
+        No chunk, or chunks that are no terms.
+    """
+    lattice, total = TermLattice(bound), None
+    for chunk in _checked(chunks):
+        part = _chunk_sum(lattice, chunk, positive)
+        total = part if total is None else [a + b for a, b in zip(total, part, strict=True)]
+    return _some(total)
 
 
 def _chunk_sum(lattice: TermLattice, chunk: np.ndarray, positive: bool) -> list[int]:
@@ -462,7 +487,8 @@ def _some(total: list[int] | np.ndarray | None) -> list:
     return list(total)
 
 
-def _cell_counts(chunks: Iterable[np.ndarray], cells: int) -> np.ndarray:
+def cell_counts(chunks: Iterable[np.ndarray], cells: int) -> np.ndarray:
+    """Numbers of records in cells; chunks hold the cell of each record."""
     check_count(cells, "cells")
     total = np.zeros(cells, dtype=np.int64)
     for given in chunks:

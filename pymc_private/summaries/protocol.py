@@ -52,6 +52,13 @@ class RecordTable(Protocol):
         `terms` makes coins and terms of what `with_coins` gives. Workers of a cluster may do it.
         """
 
+    def sum_up(self, work: Any, size: int) -> list[list[int]]:
+        """Exact totals of all records.
+
+        `work` makes lists of integers of a chunk and its number of true rows. Workers of a cluster
+        may do it.
+        """
+
     def beside(self, rows: Mapping[str, np.ndarray]) -> RecordTable:
         """The same records, each with its row of public arrays."""
 
@@ -61,8 +68,8 @@ Records = Mapping[str, np.ndarray] | RecordTable
 that is read in chunks of such arrays."""
 
 
-class SummaryNoise(Protocol):
-    """Sums of bounded terms with Gaussian noise (T30, T31)."""
+class SumNoise(Protocol):
+    """A noisy sum of bounded terms (T30, T31)."""
 
     def total(
         self, chunks: Iterable[np.ndarray], bound: float, positive: bool, mu: float
@@ -72,6 +79,10 @@ class SummaryNoise(Protocol):
         `positive`: the rows are packed positive semidefinite matrices, off-diagonal elements times
         the root of two, so that the Euclidean norm of a row is the Frobenius norm.
         """
+
+
+class SummaryNoise(SumNoise, Protocol):
+    """Sums of bounded terms with Gaussian noise (T30, T31)."""
 
     def totals(
         self,
@@ -97,6 +108,9 @@ class SummaryNoise(Protocol):
 
     def counts(self, chunks: Iterable[np.ndarray], cells: int, mu: float) -> np.ndarray:
         """Noisy numbers of records in disjoint cells; chunks hold the cell of each record."""
+
+    def noisy_counts(self, counts: Sequence[int] | np.ndarray, mu: float) -> np.ndarray:
+        """Numbers of records in disjoint cells, counted before, with the noise of `counts`."""
 
     def counts_sd(self, mu: float) -> float:
         """The standard deviation of the noise that `counts` adds to each cell."""

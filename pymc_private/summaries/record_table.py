@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_private.summaries.exact_totals import Totals, added_totals
 from pymc_private.summaries.noise import chunk_size, chunks_of
 from pymc_private.summaries.protocol import Records, RecordTable
 from pymc_private.summaries.tables.coins import place_coins
@@ -58,6 +59,10 @@ class ArrayRecords:
     def add_up(self, terms: Any, sums: WeightedSums, size: int, threshold: int) -> WeightedSums:
         """As of `protocol.RecordTable`."""
         return sums.added(map(terms, self.with_coins(size, threshold)))
+
+    def sum_up(self, work: Any, size: int) -> Totals:
+        """As of `protocol.RecordTable`."""
+        return added_totals(work(chunk, count) for chunk, count in self.chunks(size))
 
     def _coins(self, threshold: int) -> np.ndarray:
         """Coins of the records."""

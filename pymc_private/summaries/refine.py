@@ -28,7 +28,7 @@ from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import check_positive
 from pymc_private.release import charge
 from pymc_private.release.allowed import as_float
-from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
+from pymc_private.release.charge import ReleaseOptions, suppress_warnings
 from pymc_private.release.draws_job import promised_guarantee, publication_facts
 from pymc_private.summaries.coverage import coordinate_names
 from pymc_private.summaries.noise import largest_mu
@@ -46,6 +46,7 @@ from pymc_private.summaries.summary_job import (
 )
 from pymc_private.summaries.summary_plan import structure_of
 from pymc_private.summaries.tables.read_table import records_of_table
+from pymc_private.summaries.tables.table_progress import check_table, reading_bars
 from pymc_private.summaries.tables.table_records import TableRecords
 
 ROUNDS_PLANNED = (
@@ -316,7 +317,8 @@ def _refinement_job(
         model = plan.private
         noise = private_noise(model) if seed is None else seeded_noise(model, seed)
         stages = len(plan.round.stages)
-        with suppress_warnings(), progress_bar(stages, progressbar, "second round") as progress:
+        bars = reading_bars([table], progressbar, stages, "second round")
+        with suppress_warnings(), bars as progress:
             records = clipped_records_of(model, table, "refine")
             released = plan.round.release(plan.first.released, records, noise, progress)
         if rehearsed and shapes_of(released) != rehearsed[0].shapes:
@@ -329,8 +331,7 @@ def _refinement_job(
     def rehearse() -> None:
         release = partial(plan.round.release, plan.first.released)
         rehearsed.append(rehearse_release(plan, release, lambda found: built(found, {})))
-        if table is not None:
-            table.check()
+        check_table(table, progressbar, plan.round.work)
 
     return charge.ReleaseJob(
         guarantee=plan.guarantee,

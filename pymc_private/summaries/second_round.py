@@ -83,6 +83,11 @@ class SecondRound:
         raise NotImplementedError
 
     @property
+    def work(self) -> Any:
+        """What workers of a cluster would compute of each chunk of records, if they do."""
+        return None
+
+    @property
     def refined(self) -> Mechanism:
         """That of the refined summary."""
         raise NotImplementedError

@@ -20,7 +20,7 @@ from pymc_private.release.arguments import (
     refuse_other_numbers,
     refuse_second_declaration,
 )
-from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
+from pymc_private.release.charge import ReleaseOptions, suppress_warnings
 from pymc_private.summaries.choose_mechanism import AUTO, make_summary_plan
 from pymc_private.summaries.joint_release import summarize_together
 from pymc_private.summaries.protocol import Progress, Released, SummaryNoise
@@ -40,6 +40,7 @@ from pymc_private.summaries.summary_plan import (
     check_plan_unchanged,
 )
 from pymc_private.summaries.tables.read_table import records_of_table
+from pymc_private.summaries.tables.table_progress import check_table, reading_bars
 from pymc_private.summaries.tables.table_records import TableRecords
 
 DRAW_KEYWORDS = {
@@ -276,8 +277,7 @@ def _summary_job(
         if not accept_prior:
             refuse_uninformative(plan)
         rehearsed.append(rehearse_release(plan, plan.mechanism.release, lambda r: built(r, {})))
-        if table is not None:
-            table.check()
+        check_table(table, progressbar)
 
     def built(released: Any, ledger_facts: Mapping[str, Any] | None) -> Summary:
         return build_summary(plan, released, name, ledger_facts)
@@ -309,7 +309,7 @@ def _charged_release(
 ) -> Released:
     """Clip the data once more and release, without warnings."""
     stages = len(plan.mechanism.stages)
-    with suppress_warnings(), progress_bar(stages, progressbar, "noisy summary") as progress:
+    with suppress_warnings(), reading_bars([table], progressbar, stages) as progress:
         told: Progress = progress
         records = clipped_records_of(plan.private, table, "summarize")
         return plan.mechanism.release(records, noise, told)

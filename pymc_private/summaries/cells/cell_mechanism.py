@@ -9,8 +9,9 @@ Shares of covariate cells are unknown, with a flat Dirichlet prior, and are inte
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,7 +39,8 @@ from pymc_private.summaries.cells.cell_records import cell_record, checked_edges
 from pymc_private.summaries.cells.cell_slopes import CellSlopes
 from pymc_private.summaries.density.batched import NumpyProgram, rewritten, without_checks
 from pymc_private.summaries.density.numpy_likelihood import NumpyLikelihood
-from pymc_private.summaries.noise import CHUNK, NoiseScale, SimulatedNoise, largest_mu
+from pymc_private.summaries.exact_totals import Totals
+from pymc_private.summaries.noise import NoiseScale, SimulatedNoise, cell_counts, largest_mu
 from pymc_private.summaries.parameters import ParameterVector, slopes_along
 from pymc_private.summaries.protocol import Caution, LogLikelihood, Progress, Records, Released
 from pymc_private.summaries.record_table import as_record_table
@@ -61,13 +63,27 @@ CHI2_WARNED, CHI2_REFUSED = 10.0, 25.0
 EMPTY_CELL = 2.0
 """A covariate cell of fewer records than this many standard deviations of its noisy total."""
 MANY_EMPTY = 0.25
+COUNTED_ROWS = 2**16
+"""Rows whose cells are found at once: by comparisons alone, so that the number does not matter."""
 
 
 class CellNoise(Protocol):
     """Noise on counts of disjoint cells, as of `noise.LatticeNoise` and `SimulatedNoise`."""
 
-    def counts(self, chunks: Iterable[np.ndarray], cells: int, mu: float) -> np.ndarray:
-        """Numbers of records in the cells with noise; chunks hold the cell of each record."""
+    def noisy_counts(self, counts: Sequence[int] | np.ndarray, mu: float) -> np.ndarray:
+        """Numbers of records in the cells, with noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellCounts:
+    """Numbers of records of a chunk in all cells of a partition."""
+
+    partition: CellPartition
+
+    def __call__(self, rows: Mapping[str, np.ndarray], count: int) -> Totals:
+        """Those of the true rows."""
+        cells = int(np.prod(self.partition.shape))
+        return [cell_counts([self.partition.cells(rows)[:count]], cells).tolist()]
 
 
 class CellMechanism:
@@ -202,14 +218,11 @@ class CellMechanism:
         self, records: Records, noise: CellNoise, progress: Progress | None = None
     ) -> Released:
         """Noisy counts of all cells, and the public numbers that describe the cells."""
-        table = as_record_table(records)
-        labels = (self.partition.cells(rows)[:count] for rows, count in table.chunks(CHUNK))
-        cells = int(np.prod(self.partition.shape))
+        (exact,) = as_record_table(records).sum_up(CellCounts(self.partition), COUNTED_ROWS)
         if self.scale is None:
-            counts = noise.counts(labels, cells, float(self.mu or 0.0))
+            counts = noise.noisy_counts(exact, float(self.mu or 0.0))
         else:
-            exact = sum(np.bincount(chunk, minlength=cells) for chunk in labels)
-            counts = self._with_laplace_noise(np.asarray(exact), noise)
+            counts = self._with_laplace_noise(np.array(exact), noise)
         if progress is not None:
             progress(1)
         return {

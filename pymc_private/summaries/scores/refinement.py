@@ -30,7 +30,7 @@ from pymc_private.summaries.scores.score_mechanism import (
     carried_curvature,
     reference_of,
 )
-from pymc_private.summaries.scores.score_release import ScoreDesign, release_round
+from pymc_private.summaries.scores.score_release import RoundTotals, ScoreDesign, release_round
 from pymc_private.summaries.scores.symmetric import symmetric_part
 from pymc_private.summaries.second_round import RoundAtMode
 
@@ -75,6 +75,11 @@ class RefinementRound(RoundAtMode):
             neighbors=self.design.scale.relation,
             theorem="T30 (noisy sums), T31 (sensitivities), T36 (clipped scores)",
         )
+
+    @property
+    def work(self) -> RoundTotals:
+        """What workers of a cluster compute of each chunk of records."""
+        return RoundTotals.of(self.design, self.score)
 
     @property
     def stages(self) -> tuple[str, ...]:

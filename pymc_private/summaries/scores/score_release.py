@@ -16,11 +16,13 @@ import numpy as np
 
 from pymc_private.errors import Unsupported
 from pymc_private.summaries.compiling import COMPILER
+from pymc_private.summaries.exact_totals import GivenTotals, Totals
 from pymc_private.summaries.lattice import unpack_symmetric
 from pymc_private.summaries.noise import (
     LatticeNoise,
     NoiseScale,
     chunks_of,
+    exact_total,
     split_mu,
 )
 from pymc_private.summaries.protocol import Progress, Records, Released, SummaryNoise
@@ -244,6 +246,9 @@ def release_round(
     """
     run = _Run(design, records, noise, progress)
     run.count, run.large, run.weights = count, reference, count * reference.weights
+    if isinstance(noise, LatticeNoise):  # both sums are known before: one reading, also by workers
+        totals = run.table.sum_up(RoundTotals.of(design, score), run.size)
+        run.noise = GivenTotals(noise, totals)
     frame = score_rows(design.model, score.theta, reference.rows).framed(score.metric)
     curvature, sd = run.curvature(run.noisy_score(score, design.budget.score, frame))
     found = {name: np.array(values) for name, values in run.released.items()}
@@ -267,6 +272,29 @@ def parted(chunk: Rows, outcome: str) -> tuple[Rows, np.ndarray]:
     """Covariates and outcomes of a chunk."""
     y = np.asarray(chunk[outcome], dtype=float)
     return {name: v for name, v in chunk.items() if name != outcome}, y
+
+
+@dataclass(frozen=True, eq=False)
+class RoundTotals:
+    """What records of a chunk add to a score and its curvature, in integers."""
+
+    score: ClippedScore
+    outcome: str
+    curvature: bool
+
+    @classmethod
+    def of(cls, design: ScoreDesign, score: ClippedScore) -> RoundTotals:
+        """Those of a round."""
+        return cls(score, design.outcome, design.budget.curvature is not None)
+
+    def __call__(self, chunk: Rows, count: int) -> Totals:
+        """Sums over the true rows."""
+        rows, y = parted(chunk, self.outcome)
+        found = [exact_total([self.score.terms(rows, y)[:count]], self.score.bound, False)]
+        if self.curvature:
+            terms = self.score.curvature_terms(rows)[:count]
+            found.append(exact_total([terms], self.score.weight_bound, True))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +326,8 @@ class _Run:
         noise: SummaryNoise,
         progress: Progress | None,
     ) -> None:
-        self.design, self.noise, self.progress = design, noise, progress
+        self.design, self.progress = design, progress
+        self.noise: Any = noise
         self.table = as_record_table(records).beside(design.public_rows)
         self.n = len(self.table)
         COMPILER.expect(self.n)

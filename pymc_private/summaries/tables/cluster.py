@@ -25,8 +25,11 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from pymc_private.errors import DomainError, Incompatible
+from pymc_private.errors import DomainError, Incompatible, Unsupported
+from pymc_private.summaries.exact_totals import Totals, added_totals
+from pymc_private.summaries.record_table import COIN
 from pymc_private.summaries.tables.table_batches import Batch
+from pymc_private.summaries.tables.table_progress import Told
 from pymc_private.summaries.tables.table_rows import Reading, RowReader, joined, read_of
 from pymc_private.summaries.weighted_sums import WeightedSums
 
@@ -74,9 +77,9 @@ class CheckedPart:
 
 @dataclass
 class SummedPart:
-    """Sums of a part of a table."""
+    """Sums of a part of a table: `WeightedSums`, or lists of integers."""
 
-    sums: WeightedSums
+    sums: Any
     reading: Reading
     arithmetic: str = field(default_factory=arithmetic)
     refusal: tuple[Any, ...] | None = None
@@ -98,7 +101,7 @@ class CheckPart:
                 pilots.append(self.reader.pilots(batch) or {})
         except DomainError as error:
             return CheckedPart(refusal=(error.problem, error.got, error.allowed, error.do))
-        found.pilots = joined(pilots) if pilots else None
+        found.pilots = joined(pilots) if pilots and self.reader.coins is not None else None
         return found
 
 
@@ -124,8 +127,6 @@ class SumPart:
 
     def __call__(self, batches: Iterable[Batch]) -> SummedPart:
         """Add up the terms of all rows of some batches."""
-        from pymc_private.summaries.record_table import COIN
-
         found, reading = WeightedSums(self.sums.sums, self.sums.weight), Reading()
         for chunk, count, reading in self.reader.chunks(batches, self.size):  # noqa: B007
             coins = chunk.pop(COIN)
@@ -133,7 +134,36 @@ class SumPart:
         return SummedPart(found, reading)
 
 
-def on_workers(table: Any, columns: Sequence[str], work: Any) -> list[Any]:
+@dataclass(frozen=True, eq=False)
+class TotalPart:
+    """Exact totals of a part, after the charge.
+
+    Attributes
+    ----------
+    reader : RowReader
+    work : callable
+        Of a chunk and its number of true rows: lists of integers.
+    size : int
+        Rows in a chunk.
+    """
+
+    reader: RowReader
+    work: Callable[[Batch, int], Totals]
+    size: int
+
+    def __call__(self, batches: Iterable[Batch]) -> SummedPart:
+        """Add up the totals of all rows of some batches."""
+        reading, totals = Reading(), []
+        for chunk, count, reading in self.reader.chunks(batches, self.size):  # noqa: B007
+            chunk.pop(COIN, None)
+            totals.append(self.work(chunk, count))
+            totals = [added_totals(totals)]
+        return SummedPart(totals[0], reading)
+
+
+def on_workers(
+    table: Any, columns: Sequence[str], work: Any, told: Told | None = None
+) -> list[Any]:
     """Results of work on each part of a table, computed where it lies.
 
     Raises
@@ -145,7 +175,27 @@ def on_workers(table: Any, columns: Sequence[str], work: Any) -> list[Any]:
     """
     import cloudpickle
 
-    return results(table.on_workers(columns, bytes(cloudpickle.dumps(work)), run_part))
+    return results(table.on_workers(columns, bytes(cloudpickle.dumps(work)), run_part, told))
+
+
+def try_on_workers(work: Any) -> None:
+    """Do to no rows what workers will do to theirs, with all that is sent to them.
+
+    Raises
+    ------
+    Unsupported
+        It fails; nothing was charged.
+    """
+    import cloudpickle
+
+    try:
+        pickle.loads(run_part(bytes(cloudpickle.dumps(work)), ()))
+    except Exception as error:
+        raise Unsupported(
+            "workers cannot compute this of their rows; nothing was charged",
+            got=type(error).__name__,
+            do="give the table as Parquet files to Polars or DuckDB, which read it in this process",
+        ) from error
 
 
 def run_part(work: bytes, batches: Iterable[Batch]) -> bytes:

@@ -2,9 +2,8 @@
 
 Columns come as NumPy arrays of one length. Engines that evaluate lazily are asked for one batch
 after another, so that no more than a few batches are in memory: Polars (also lazy frames and
-``scan_parquet``), DuckDB relations, PyArrow tables and datasets, pandas, Dask (a partition at a
-time), Spark (rows to this process), and whatever else narwhals knows that gives a stream of Arrow
-batches.
+``scan_parquet``), DuckDB relations, PyArrow tables and datasets, pandas, Dask and Spark (a
+partition at a time), and whatever else narwhals knows that gives a stream of Arrow batches.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
 
 from pymc_private.errors import DomainError, Unsupported, nearest_names
+from pymc_private.summaries.tables.table_progress import Told, collected, computed
 
 ROWS = 65_536
 """Rows of a batch that is asked for; engines may give others."""
@@ -129,8 +128,6 @@ class EngineTable:
         kind, native = chosen.implementation, chosen.to_native()
         if kind.is_polars():
             return _of_polars(native, columns)
-        if kind.is_pyspark():
-            return _of_spark(native, columns)
         return _of_reader(_arrow_reader(native))
 
     def most_rows(self, unit: str) -> tuple[int, int]:
@@ -150,7 +147,26 @@ class EngineTable:
 class SparkTable(EngineTable):
     """A data frame of Spark."""
 
-    def on_workers(self, columns: Sequence[str], work: bytes, run: PartFunction) -> list[bytes]:
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """As of `Table`: batches of Arrow, as bytes, a partition after another."""
+
+        def as_bytes(batches: Iterable[Any]) -> Iterator[Any]:
+            pyarrow, ipc = import_module("pyarrow"), import_module("pyarrow.ipc")
+            for batch in batches:
+                sink = pyarrow.BufferOutputStream()
+                with ipc.new_stream(sink, batch.schema) as stream:
+                    stream.write_batch(batch)
+                found = sink.getvalue().to_pybytes()
+                yield pyarrow.RecordBatch.from_pydict({"found": [found]})
+
+        native = self.frame.select(*columns).to_native().mapInArrow(as_bytes, "found binary")
+        open_stream = import_module("pyarrow.ipc").open_stream
+        for row in native.toLocalIterator(prefetchPartitions=True):
+            yield from map(_of_arrow, open_stream(bytes(row[0])))
+
+    def on_workers(
+        self, columns: Sequence[str], work: bytes, run: PartFunction, told: Told | None = None
+    ) -> list[bytes]:
         """What `run` gives of work and each partition, computed where that lies."""
 
         def on_partition(batches: Iterable[Any]) -> Iterator[Any]:
@@ -159,7 +175,7 @@ class SparkTable(EngineTable):
             yield pyarrow.RecordBatch.from_pydict({"found": [found]})
 
         native = self.frame.select(*columns).to_native()
-        rows = native.mapInArrow(on_partition, "found binary").collect()
+        rows = collected(native.mapInArrow(on_partition, "found binary"), told)
         return [bytes(row[0]) for row in rows]
 
 
@@ -205,13 +221,15 @@ class DaskTable:
             part = chosen.partitions[k].compute()
             yield {name: part[name].to_numpy() for name in columns}
 
-    def on_workers(self, columns: Sequence[str], work: bytes, run: PartFunction) -> list[bytes]:
+    def on_workers(
+        self, columns: Sequence[str], work: bytes, run: PartFunction, told: Told | None = None
+    ) -> list[bytes]:
         """What `run` gives of work and each partition, computed where that lies."""
         dask = import_module("dask")
         packed = dask.delayed(work)
         on_partition = dask.delayed(partial(_on_partition, run, tuple(columns)))
         parts = self.frame[list(columns)].to_delayed()
-        return list(dask.compute(*[on_partition(packed, part) for part in parts]))
+        return computed([on_partition(packed, part) for part in parts], told)
 
     def most_rows(self, unit: str) -> tuple[int, int]:
         """As of `Table`."""
@@ -242,21 +260,6 @@ def _of_polars(native: Any, names: Sequence[str]) -> Iterator[Batch]:
         frames = native.collect(engine="streaming").iter_slices(ROWS)
     for frame in frames:
         yield {name: frame.get_column(name).to_numpy() for name in names}
-
-
-def _of_spark(native: Any, names: Sequence[str]) -> Iterator[Batch]:
-    """Batches of rows that Spark sends to this process, a partition after another."""
-    rows = native.toLocalIterator(prefetchPartitions=True)
-    while some := list(islice(rows, ROWS)):
-        columns = zip(*some, strict=True)
-        yield {name: _as_array(values) for name, values in zip(names, columns, strict=True)}
-
-
-def _as_array(values: Sequence[Any]) -> np.ndarray:
-    """Values of a column, None as NaN."""
-    if any(v is None for v in values):
-        return np.array([np.nan if v is None else v for v in values])
-    return np.array(values)
 
 
 def _arrow_reader(native: Any) -> Any:

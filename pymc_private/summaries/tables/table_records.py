@@ -23,6 +23,7 @@ from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.summaries.compiling import COMPILER
+from pymc_private.summaries.exact_totals import Totals, added_totals
 from pymc_private.summaries.noise import CHUNK
 from pymc_private.summaries.protocol import RecordTable
 from pymc_private.summaries.record_table import COIN, ArrayRecords
@@ -31,12 +32,15 @@ from pymc_private.summaries.tables.cluster import (
     CheckPart,
     SummedPart,
     SumPart,
+    TotalPart,
     on_workers,
     runs_on_workers,
+    try_on_workers,
 )
 from pymc_private.summaries.tables.coins import Coins
-from pymc_private.summaries.tables.table_batches import Table
+from pymc_private.summaries.tables.table_batches import ROWS, Table
 from pymc_private.summaries.tables.table_columns import SourceColumns
+from pymc_private.summaries.tables.table_progress import Told
 from pymc_private.summaries.tables.table_rows import (
     ChangedRows,
     Reading,
@@ -76,16 +80,33 @@ class TableRecords:
         self.private, self.table = private, table
         self.reader = RowReader(tuple(columns), coins)
         self._check_units, self._coins = check_units, coins
+        self.told: Told | None = None
         self._kept: ArrayRecords | None = None
         self._pilots: ArrayRecords | None = None
-        self.reads_on_workers = coins is not None and runs_on_workers(table)
+        large = coins is not None or self._is_large
+        self.reads_on_workers = large and runs_on_workers(table)
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether so many rows, public or guessed, would not be kept."""
+        return (self.private.table_rows or 0) * len(self.reader.read_names) > MOST_KEPT
 
     def __len__(self) -> int:
         """The number of records."""
         return self.first.rows
 
-    def check(self) -> None:
-        """Read all rows once, and refuse what cannot be summarized (see `first`)."""
+    def check(self, work: Any = None) -> None:
+        """Read all rows once, and refuse what cannot be summarized (see `first`).
+
+        `work`, of `sum_up`, is tried on no rows as workers would do it.
+
+        Raises
+        ------
+        Unsupported
+            It cannot be sent to workers.
+        """
+        if work is not None and self.reads_on_workers:
+            try_on_workers(TotalPart(self.reader, work, 1))
         self.__dict__.pop("first", None)
         self._kept = None
         len(self)
@@ -127,6 +148,7 @@ class TableRecords:
         found = FirstReading(self.reader)
         for given in self.table.batches(self.reader.read_names):
             found.take(given)
+            self.tell(found.reading.rows)
         return self._keep(found)
 
     def _keep(self, found: FirstReading) -> Reading:
@@ -137,11 +159,20 @@ class TableRecords:
 
     def _checked_on_workers(self) -> Reading:
         """The same by the workers; what is refused was found by the first of them that did."""
-        names = self.reader.read_names
-        parts: list[CheckedPart] = on_workers(self.table, names, CheckPart(self.reader))
-        pilots = [part.pilots for part in parts if part.pilots is not None]
+        parts: list[CheckedPart] = self._on_workers(CheckPart(self.reader))
+        pilots = [part.pilots for part in parts if part.pilots]
         self._pilots = ArrayRecords(joined(pilots)) if pilots else None
         return reduce(add, (part.reading for part in parts), Reading())
+
+    def _on_workers(self, work: Any) -> list[Any]:
+        return on_workers(self.table, self.reader.read_names, work, self.told)
+
+    def tell(self, rows: int) -> None:
+        """Tell whoever asked that so many rows of this reading are done."""
+        known = self.__dict__.get("first")
+        most = max(rows, known.rows if known else self.private.table_rows or 0)
+        if self.told is not None and most > ROWS:  # else it is one batch
+            self.told(rows / most)
 
     def chunks(self, size: int) -> Iterator[tuple[dict[str, np.ndarray], int]]:
         """As of `protocol.RecordTable`, clipped to the domain.
@@ -171,10 +202,21 @@ class TableRecords:
         self._require_coins(threshold)
         first = self.first
         work = SumPart(self.reader, terms, sums, size)
-        parts: list[SummedPart] = on_workers(self.table, self.reader.read_names, work)
+        parts: list[SummedPart] = self._on_workers(work)
         if reduce(add, (part.reading for part in parts), Reading()) != first:
             raise _changed()
         return reduce(WeightedSums.merged, (part.sums for part in parts), sums)
+
+    def sum_up(self, work: Any, size: int) -> Totals:
+        """As of `protocol.RecordTable`: here, or on the workers of a cluster."""
+        first = self.first
+        if not self.reads_on_workers:
+            return added_totals(work(chunk, count) for chunk, count in self.chunks(size))
+        made = TotalPart(self.reader, work, size)
+        parts: list[SummedPart] = self._on_workers(made)
+        if reduce(add, (part.reading for part in parts), Reading()) != first:
+            raise _changed()
+        return added_totals(part.sums for part in parts)
 
     def pilots(self, threshold: int) -> RecordTable:
         """As of `protocol.RecordTable`; they were kept when the table was checked."""
@@ -189,6 +231,14 @@ class TableRecords:
 
     def _all_chunks(self, size: int) -> Iterator[tuple[dict[str, np.ndarray], int]]:
         """Chunks with coins, if there are any."""
+        done = 0
+        for chunk, count in self._chunks_of(size):
+            yield chunk, count
+            done += count
+            self.tell(done)
+
+    def _chunks_of(self, size: int) -> Iterator[tuple[dict[str, np.ndarray], int]]:
+        """Those of a table that was kept, or read again."""
         first = self.first
         if self._kept is not None:
             yield from self._kept.chunks(size)
@@ -266,12 +316,14 @@ def check_together(tables: Sequence[TableRecords]) -> None:
             one.check()
         return
     for one in tables:
+        COMPILER.expect(one.private.table_rows or 0)
         one.check_units()
     found = [FirstReading(one.reader) for one in tables]
     names = dict.fromkeys(name for one in tables for name in one.reader.read_names)
     for given in tables[0].table.batches(list(names)):
         for each in found:
             each.take(given)
+        tables[0].tell(found[0].reading.rows)
     for one, each in zip(tables, found, strict=True):
         one.checked_with(each)
 

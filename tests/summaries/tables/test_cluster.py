@@ -172,7 +172,7 @@ def test_spark_gives_the_same_sums_to_the_bit_also_of_a_killed_task(spark, tmp_p
 
 @pytest.mark.audit
 @pytest.mark.filterwarnings("ignore")
-def test_small_tables_of_spark_come_as_rows(spark):
+def test_small_tables_of_spark_come_as_batches(spark):
     from tests.summaries.tables.table_models import NAMES
 
     given = frame(300)
@@ -182,3 +182,27 @@ def test_small_tables_of_spark_come_as_rows(spark):
     found.check()
     read = np.sort(np.concatenate([chunk["y"][:n] for chunk, n in found.chunks(64)]))
     np.testing.assert_array_equal(read, np.sort(given.y))
+
+
+@pytest.mark.audit
+@pytest.mark.filterwarnings("ignore")
+def test_checks_and_cells_of_spark_are_those_of_pandas_to_the_bit(spark, monkeypatch):
+    from pymc_private.criticism.charged_check import noisy_sums
+    from pymc_private.summaries.cells.cell_mechanism import CellCounts
+    from tests.summaries.tables.table_models import BUDGET, NAMES, coin
+    from tests.summaries.tables.test_further_releases import check_plan, noise
+
+    given, plan = frame(ROWS), check_plan()
+    counted = pmp.calibrate(coin(ROWS), release="summary", method="cells", **BUDGET)
+    rows = [tuple(map(float, row)) for row in given[[*NAMES, "y"]].to_numpy()]
+    table = spark.createDataFrame(rows, [*NAMES, "y"]).selectExpr(*NAMES, "cast(y as int) y")
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
+    found = []
+    for one in (given, table.repartition(3)):
+        sums = noisy_sums(plan, records_of_table(plan.private, one, None, None), noise())
+        cells = records_of_table(counted.private, one, None, None)
+        told: list[float] = []
+        cells.told = told.append
+        found.append([*sums, *cells.sum_up(CellCounts(counted.mechanism.partition), 512)])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)

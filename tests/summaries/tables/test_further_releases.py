@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from threading import Lock
 
 import dask.dataframe as dd
 import duckdb
@@ -16,15 +17,18 @@ import pytest
 import pymc_private as pmp
 from pymc_private.criticism.charged_check import noisy_sums
 from pymc_private.criticism.fitted_summary import fitted_summary
-from pymc_private.errors import DomainError, PymcPrivateError
+from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unsupported
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries import refinement_plan
+from pymc_private.summaries.cells.cell_mechanism import CellCounts, CellMechanism
 from pymc_private.summaries.joint_plan import may_read
 from pymc_private.summaries.noise import LatticeNoise, NoiseScale, largest_mu
 from pymc_private.summaries.summary_job import build_summary, records_of
 from pymc_private.summaries.tables import table_records
+from pymc_private.summaries.tables.cluster import SummedPart
 from pymc_private.summaries.tables.read_table import records_of_plans, records_of_table
-from pymc_private.summaries.tables.table_batches import EngineTable
+from pymc_private.summaries.tables.table_batches import DaskTable, EngineTable
+from pymc_private.summaries.tables.table_rows import Reading
 from tests.summaries.tables.table_models import (
     BUDGET,
     NAMES,
@@ -118,6 +122,26 @@ def test_a_round_of_a_table_is_that_of_its_records_to_the_bit(monkeypatch):
     assert len(found["scores"]) == len(released["scores"]) + 1
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value)
+
+
+def test_a_round_is_added_up_where_the_rows_lie(monkeypatch):
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
+    monkeypatch.setattr(DaskTable, "batches", None)
+    made = second_round()
+    records = read(made.private, ENGINES["dask"](frame(ROWS)))
+    found = made.round.release(summary().released, records, noise())
+    expected = made.round.release(summary().released, records_of(own()), noise())
+    for name in ("scores", "curvature"):
+        np.testing.assert_array_equal(found[name], expected[name])
+
+
+def test_what_workers_cannot_do_is_refused_before_the_charge(monkeypatch):
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
+    records = read(check_plan().private, ENGINES["dask"](frame(ROWS)))
+    records.check(lambda chunk, count: [[count]])
+    for work in (lambda chunk, count: 1 // count, Lock()):
+        with pytest.raises(Unsupported, match="nothing was charged"):
+            records.check(work)
 
 
 def test_a_round_reads_all_records_at_its_own_price():
@@ -246,6 +270,35 @@ def test_plans_of_parts_share_no_moments():
     whole = pmp.calibrate(placeholders(ROWS), release="summary", method="scores", **BUDGET)
     assert not may_read(plan(), whole)
     assert not may_read(whole, plan())
+
+
+@pytest.mark.parametrize("pure", [False, True])
+def test_cells_are_counted_where_the_rows_lie(pure, monkeypatch):
+    """Of large tables on workers; no rows come to this process."""
+    words = {"method": "cells", "epsilon": 1.0, "delta": 0.0 if pure else 1e-6}
+    mechanism = pmp.calibrate(coin(ROWS), release="summary", **words).mechanism
+    counts = np.bincount(frame(ROWS).y)
+    exact = CellCounts(mechanism.partition)({"y": frame(ROWS).y.to_numpy()}, ROWS)
+    np.testing.assert_array_equal(exact, [counts])
+    mechanism = mechanism if pure else CellMechanism(mechanism.private, 1e6)
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
+    monkeypatch.setattr(DaskTable, "batches", None)
+    table = ENGINES["dask"](frame(ROWS))
+    released = mechanism.release(read(mechanism.private, table), noise())["counts"]
+    np.testing.assert_allclose(released.ravel(), counts, atol=60 if pure else 0.01)
+
+
+def test_a_check_is_added_up_where_the_rows_lie(monkeypatch):
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
+    monkeypatch.setattr(DaskTable, "batches", None)
+    made = check_plan()
+    records = read(made.private, ENGINES["dask"](frame(ROWS)))
+    noisy_sums(made, records, noise())
+    monkeypatch.setattr(
+        table_records, "on_workers", lambda *_: [SummedPart([[0], [0]], Reading(1))]
+    )
+    with pytest.raises(Incompatible, match="other rows than the first time"):
+        noisy_sums(made, records, noise())
 
 
 @UNWARNED

@@ -15,6 +15,7 @@ import pytest
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.summaries.tables import table_batches
 from pymc_private.summaries.tables.table_batches import (
+    SparkTable,
     as_table,
     require_columns,
 )
@@ -34,13 +35,23 @@ class OldLazyFrame:
 
 
 class SparkLike:
-    """Rows as Spark sends them."""
+    """A frame of Spark, of some batches of Arrow."""
 
-    def __init__(self, rows):
-        self.rows = rows
+    def __init__(self, batches):
+        self.given = batches
+
+    def select(self, *names):
+        return SparkLike([batch.select(names) for batch in self.given])
+
+    def to_native(self):
+        return self
+
+    def mapInArrow(self, function, schema):  # noqa: N802
+        assert schema == "found binary"
+        return SparkLike(list(function(iter(self.given))))
 
     def toLocalIterator(self, prefetchPartitions):  # noqa: N802
-        return iter(self.rows)
+        return ((batch["found"][0].as_py(),) for batch in self.given)
 
 
 ENGINES = {
@@ -85,15 +96,17 @@ def test_names_that_no_table_should_have():
             as_table(table)
 
 
-def test_older_frames_and_rows_of_spark():
+def test_older_frames_and_batches_of_spark():
     given = frame(100)
     lazy = OldLazyFrame(pl.from_pandas(given).lazy())
     (batch,) = table_batches._of_polars(lazy, COLUMNS)
     np.testing.assert_array_equal(batch["age"], given.age)
-    rows = [(1.0, 2), (None, 3)]
-    (batch,) = table_batches._of_spark(SparkLike(rows), ["x", "y"])
-    np.testing.assert_array_equal(batch["x"], [1.0, np.nan])
-    assert batch["y"].dtype.kind == "i"
+    rows = pa.RecordBatch.from_pydict({"x": [1.0, None], "y": [2, 3], "z": ["a", "b"]})
+    first, second = SparkTable(SparkLike([rows, rows[:1]])).batches(["y", "x"])
+    np.testing.assert_array_equal(first["x"], [1.0, np.nan])
+    assert list(first) == ["y", "x"]
+    assert first["y"].dtype.kind == "i"
+    np.testing.assert_array_equal(second["y"], [2])
 
 
 def test_a_stream_of_batches_is_closed_although_reading_stops():

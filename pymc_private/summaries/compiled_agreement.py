@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.summaries.lattice import TermLattice
+from pymc_private.summaries.lattice import TermLattice, pack_symmetric
 from pymc_private.summaries.scores.clipped_scores import ScoredRows, clip_rows
 from pymc_private.summaries.scores.compiled_scores import two_valued_terms
 from pymc_private.summaries.tables.coins import FIRST, MIXER, SECOND, fold, mixed
@@ -25,6 +25,7 @@ def differing(loops: Any) -> list[str]:
         "scores": _scores_agree,
         "vectors": _vectors_agree,
         "matrices": _matrices_agree,
+        "signs": _signs_agree,
         "hashes": _hashes_agree,
     }
     return [name for name, agree in checks.items() if not agree(loops)]
@@ -92,6 +93,21 @@ def _matrices_agree(loops: Any) -> bool:
     light, lattice = rng.random(ROWS) < 0.3, GramLattice(0.49)
     rows = rows_near_a_bound(rng, 0.7)[:, None, :]
     return gram_totals(lattice, rows, light, loops) == gram_totals(lattice, rows, light, None)
+
+
+def _signs_agree(loops: Any) -> bool:
+    """Of packed matrices that are positive, nearly so, and not."""
+    rng, lattice = np.random.default_rng(9), TermLattice(1.0)
+    vectors = rng.normal(size=(ROWS, 3)) * rng.choice([1e-3, 0.4, 2.0], (ROWS, 1))
+    matrices = vectors[:, :, None] * vectors[:, None, :]
+    shifts = rng.choice([0.0, 1e-3, 2.0**-20, 2.0**-20 * (1.0 + 1e-6)], (ROWS, 1))
+    matrices -= shifts[:, :, None] * np.eye(3)
+    rows = pack_symmetric(matrices)
+    places = rng.integers(0, rows.size, ROWS // 60)
+    np.put(rows, places, rng.choice(EXTREME, len(places)))
+    light = rng.random(ROWS) < 0.3
+    found, expected = (vector_totals(lattice, rows, light, one, True) for one in (loops, None))
+    return found == expected
 
 
 def _hashes_agree(loops: Any) -> bool:

@@ -155,6 +155,7 @@ def two_valued_terms(
 def vector_sums(
     values: np.ndarray,
     light: np.ndarray,
+    kept: np.ndarray,
     limits: tuple[float, float, float],
     sums: np.ndarray,
     left: np.ndarray,
@@ -162,8 +163,8 @@ def vector_sums(
     """Adds up truncated vectors, (k, N), that are surely no longer than M, and marks the others.
 
     `limits` are 1 / gamma, the largest entry, and the largest |t|^2 in doubles that is surely at
-    most M^2; `sums` (2, k) are of all rows, and of those that are `light`. N is at most 2^20: terms
-    are below 2^42.
+    most M^2; `sums` (2, k) are of the rows that are `kept`, and of those that are `light`, too. N
+    is at most 2^20: terms are below 2^42.
     """
     width, count = values.shape
     scale, largest, most = limits
@@ -179,7 +180,7 @@ def vector_sums(
         for i in range(size):
             short = top[i] <= largest and square[i] <= most
             left[start + i] = not short
-            square[i] = 1.0 if short else 0.0
+            square[i] = 1.0 if short and kept[start + i] else 0.0
         part = light[start : start + size]
         for k in range(width):
             unit, every, some = units[k], np.int64(0), np.int64(0)

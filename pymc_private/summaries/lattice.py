@@ -122,7 +122,7 @@ class TermLattice:
         _check_chunk(chunk)
         units = self._shrunk(self._truncated(chunk))
         if positive:
-            units[~self._is_positive(units)] = 0
+            units[~self.is_positive(units)] = 0
         return units
 
     def squared_sensitivity(
@@ -146,7 +146,7 @@ class TermLattice:
     def slack(self) -> Fraction:
         """What T must be raised by, at most, to be positive semidefinite.
 
-        Twice the s that `_is_positive` adds. Cholesky's method runs to its end on the double matrix
+        Twice the s that `is_positive` adds. Cholesky's method runs to its end on the double matrix
         A only if a positive semidefinite matrix is within (p + 2) 2^-52 tr A of A in Frobenius norm
         (Higham 2002, theorem 10.3, and the norm of |R'| |R| is at most tr R'R). tr A is at most
         sqrt(p) M + p s, and p below 2^10, so this and the rounding of A itself are below 2^-36 M.
@@ -198,14 +198,16 @@ class TermLattice:
         parts = (squares * 2.0**LIMB_BITS + cross * 2.0) * 2.0**LIMB_BITS + rest
         return exceeds, np.sqrt(parts)
 
-    def _is_positive(self, units: np.ndarray) -> np.ndarray:
+    def is_positive(self, units: np.ndarray) -> np.ndarray:
         """Whether Cholesky's method runs to its end on T + M 2^-20 I; of numbers, whether >= 0."""
         if units.shape[1] == 1:
             return np.asarray(units[:, 0] >= 0)
-        matrices = np.moveaxis(unpack_symmetric(units.astype(np.float64)), 0, -1).copy()
-        p = len(matrices)
-        places = np.arange(p)
-        matrices[places, places] += float(self.most) * 2.0**-SLACK_BITS
+        p = packed_size(units.shape[1])
+        matrices = np.empty((p, p, len(units)))
+        for column, row, place in zip(units.T, *np.triu_indices(p), strict=True):
+            np.multiply(column, 1.0 if row == place else math.sqrt(0.5), out=matrices[place, row])
+        for diagonal in range(p):
+            matrices[diagonal, diagonal] += float(self.most) * 2.0**-SLACK_BITS
         good = np.ones(len(units), dtype=bool)
         for j in range(p):
             pivot = matrices[j, j]

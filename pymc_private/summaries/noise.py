@@ -42,7 +42,6 @@ from pymc_private.summaries.weighted_sums import (
     BoundedSum,
     WeightedChunk,
     WeightedSums,
-    exact_sum,
     vector_totals,
 )
 
@@ -413,9 +412,8 @@ def exact_total(chunks: Iterable[np.ndarray], bound: float, positive: bool) -> l
 
 def _chunk_sum(lattice: TermLattice, chunk: np.ndarray, positive: bool) -> list[int]:
     """The exact sum of the terms of a chunk."""
-    if positive:
-        return exact_sum(lattice.terms(chunk, True))
-    return vector_totals(lattice, chunk, np.zeros(len(chunk), dtype=bool), COMPILER.loops)[0]
+    none = np.zeros(len(chunk), dtype=bool)
+    return vector_totals(lattice, chunk, none, COMPILER.loops, positive)[0]
 
 
 def _within(chunk: np.ndarray, bound: float) -> np.ndarray:

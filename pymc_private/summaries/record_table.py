@@ -58,7 +58,7 @@ class ArrayRecords:
 
     def add_up(self, terms: Any, sums: WeightedSums, size: int, threshold: int) -> WeightedSums:
         """As of `protocol.RecordTable`."""
-        return sums.added(map(terms, self.with_coins(size, threshold)))
+        return sums.added(self.with_coins(size, threshold), terms)
 
     def sum_up(self, work: Any, size: int) -> Totals:
         """As of `protocol.RecordTable`."""

@@ -9,7 +9,7 @@ exact in doubles. Sums of integers do not depend on order, chunks or machines.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError
+from pymc_private.summaries.chunk_threads import each_chunk
 from pymc_private.summaries.compiling import COMPILER
 from pymc_private.summaries.lattice import TermLattice, limit_elements
 
@@ -146,6 +147,10 @@ class GramLattice:
         return (2 if substitute else 1) * self.most**2
 
 
+def _as_they_are(chunk: WeightedChunk) -> WeightedChunk:
+    return chunk
+
+
 @dataclass
 class WeightedSums:
     """Exact sums so far, in units of gamma / 256.
@@ -163,15 +168,19 @@ class WeightedSums:
     weight: int
     totals: list[list[int]] = field(default_factory=list)
 
-    def added(self, chunks: Iterable[WeightedChunk]) -> WeightedSums:
-        """These with the terms of some chunks."""
-        for light, parts in chunks:
-            found = [
-                self._of_chunk(one.lattice, part, light)
-                for one, part in zip(self.sums, parts, strict=True)
-            ]
+    def added(
+        self, chunks: Iterable[Any], terms: Callable[[Any], WeightedChunk] = _as_they_are
+    ) -> WeightedSums:
+        """These with the terms of some chunks; `terms`: of a chunk, in threads where that pays."""
+        for found in each_chunk(lambda chunk: self._of(terms(chunk)), chunks):
             self._add(found)
         return self
+
+    def _of(self, chunk: WeightedChunk) -> list[list[int]]:
+        """Sums of the terms of one chunk."""
+        light, parts = chunk
+        pairs = zip(self.sums, parts, strict=True)
+        return [self._of_chunk(one.lattice, part, light) for one, part in pairs]
 
     def merged(self, other: WeightedSums) -> WeightedSums:
         """These and those of other records."""
@@ -199,15 +208,16 @@ class WeightedSums:
 
 
 def vector_totals(
-    lattice: TermLattice, terms: np.ndarray, light: np.ndarray, loops: Any
+    lattice: TermLattice, terms: np.ndarray, light: np.ndarray, loops: Any, positive: bool = False
 ) -> tuple[list[int], list[int]]:
     """Exact sums of vectors (c, k) on a lattice: of all rows, and of those that are `light`.
 
-    With compiled `loops` rows whose length is in doubt are left to the lattice itself.
+    With compiled `loops` rows whose length is in doubt are left to the lattice itself. `positive`:
+    as of `TermLattice.terms`.
     """
     given = np.asarray(terms, dtype=float)
-    if loops is None:
-        units = lattice.terms(given, False)
+    if loops is None or (positive and given.shape[1] == 1):
+        units = lattice.terms(given, positive)
         return exact_sum(units), exact_sum(units[light])
     every = some = [0] * given.shape[1]
     # A sum of squares in doubles is off by less than a k-th part of what is left out.
@@ -215,14 +225,16 @@ def vector_totals(
     limits = math.ldexp(1.0, -lattice.exponent), lattice.bound, most
     for start in range(0, len(given), ROWS_SUMMED):
         part, few = given[start : start + ROWS_SUMMED], light[start : start + ROWS_SUMMED]
-        sums = np.zeros((2, given.shape[1]), dtype=np.int64)
-        left = np.zeros(len(part), dtype=bool)
-        loops.vector_sums(np.ascontiguousarray(part.T), few, limits, sums, left)
-        rest = vector_totals(lattice, part[left], few[left], None)
-        every, some = (
-            _added(every, sums[0].tolist(), rest[0]),
-            _added(some, sums[1].tolist(), rest[1]),
-        )
+        columns, sums = np.ascontiguousarray(part.T), np.zeros((2, part.shape[1]), dtype=np.int64)
+        kept, left = np.ones(len(part), dtype=bool), np.zeros(len(part), dtype=bool)
+        if positive:
+            with np.errstate(all="ignore"):  # rows that are no numbers are left
+                kept = lattice.is_positive(np.trunc(columns * limits[0]).T)
+        loops.vector_sums(columns, few, kept, limits, sums, left)
+        every, some = _added(every, sums[0].tolist()), _added(some, sums[1].tolist())
+        if left.any():
+            rest = vector_totals(lattice, part[left], few[left], None, positive)
+            every, some = _added(every, rest[0]), _added(some, rest[1])
     return every, some
 
 
@@ -243,6 +255,8 @@ def gram_totals(
     units = np.empty_like(rows)
     loops.gram_vectors(rows, limits, units, left)
     every, some = (lattice.total(part.T[:, None, :]) for part in (units, units[:, light]))
+    if not left.any():
+        return every, some
     rest = gram_totals(lattice, given[left], light[left], None)
     return _added(every, rest[0]), _added(some, rest[1])
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 
 import numpy as np
 
@@ -56,6 +56,8 @@ PANEL_POINTS = 8
 PANELS = 2 * SIDE_POINTS // PANEL_POINTS
 LONGEST_PANEL = 1024
 """Whole numbers in a panel of its own rule; in longer panels cells of whole numbers are summed."""
+FEW_COLUMNS = 8
+"""Rows shorter than this NumPy sums in the order of their entries, too."""
 LARGEST_ERROR = 1e-3
 """Largest error of a total probability that `check_mass` accepts."""
 
@@ -101,8 +103,10 @@ def outcome_nodes(
     """
     with np.errstate(all="ignore"):  # no warning may depend on a record
         if support.kind == "finite":
-            values = np.broadcast_to(np.asarray(support.levels), (rows, len(support.levels)))
-            return _normalized(values, np.exp(log_density(values)), support)
+            levels = np.asarray(support.levels)
+            values = np.broadcast_to(levels, (rows, len(levels)))
+            clipped = np.broadcast_to(np.clip(levels, *support.domain), values.shape)
+            return _normalized(values, np.exp(log_density(values)), clipped)
         place = support.at(rows, entries)
         whole = support.kind == "integer"
         density = _CoordinateDensity(log_density, support, place, whole)
@@ -116,14 +120,22 @@ def outcome_nodes(
         inner = np.exp(logp[:, : values.shape[1]] + density.log_slope(points)) * weights
         atoms = np.where(_is_repeated(extra), 0.0, np.exp(logp[:, values.shape[1] :]))
         values = np.concatenate([values, extra], axis=1)
-        return _normalized(values, np.concatenate([inner, atoms], axis=1), support)
+        mass = np.concatenate([inner, atoms], axis=1)
+        return _normalized(values, mass, np.clip(values, *support.domain))
 
 
-def _normalized(values: np.ndarray, mass: np.ndarray, support: OutcomeSupport) -> OutcomeNodes:
-    total = mass.sum(axis=1)
+def _normalized(values: np.ndarray, mass: np.ndarray, clipped: np.ndarray) -> OutcomeNodes:
+    total = sums_of_rows(mass)
     sound = np.isfinite(total) & (total > 0.0)
+    if sound.all():
+        return OutcomeNodes(values, mass / total[:, None], clipped, total)
     mass = np.where(sound[:, None], mass / np.where(sound, total, 1.0)[:, None], 0.0)
-    return OutcomeNodes(values, mass, np.clip(values, *support.domain), total)
+    return OutcomeNodes(values, mass, clipped, total)
+
+
+def sums_of_rows(rows: np.ndarray) -> np.ndarray:
+    """Sums of rows, shape (N,): column by column where rows are so short that NumPy is slow."""
+    return reduce(np.add, rows.T) if 0 < rows.shape[1] < FEW_COLUMNS else rows.sum(axis=1)
 
 
 def check_mass(nodes: OutcomeNodes, outcome: str) -> None:

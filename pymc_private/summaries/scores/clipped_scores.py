@@ -33,6 +33,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_private.summaries.compiling import COMPILER
+from pymc_private.summaries.density.outcome_nodes import sums_of_rows
 from pymc_private.summaries.lattice import pack_symmetric
 from pymc_private.summaries.scores.compiled_scores import two_valued_terms
 from pymc_private.summaries.scores.structure import Structure
@@ -321,7 +322,7 @@ def score_rows(model: RecordModel, theta: np.ndarray, rows: Rows) -> ScoredRows:
         jacobian = model.jacobian(theta, rows)
         nodes = model.nodes(predictors, rows)
         scores = model.scores(predictors, rows, nodes.clipped)
-        mass = nodes.mass / nodes.mass.sum(axis=1, keepdims=True)
+        mass = nodes.mass / sums_of_rows(nodes.mass)[:, None]
     return ScoredRows(model, rows, predictors, jacobian, nodes.clipped, mass, scores)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import reduce, singledispatch
 from itertools import product
 from math import prod
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ from pymc_private.models.data_variables import Source
 from pymc_private.models.domains import Ball, Categories, Counts, Domain, Interval, Simplex
 from pymc_private.models.prior import checked_reference, nearest_entries
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.summaries.lattice import pack_symmetric, unpack_symmetric
+from pymc_private.summaries.lattice import unpack_symmetric
 from pymc_private.summaries.scores.symmetric import floor_eigenvalues, matrix_power, symmetric_part
 
 Rows = Mapping[str, np.ndarray]
@@ -334,6 +334,19 @@ def covariate_moments(
     return CovariateMoments(numbers, indicators, reference) if numbers or indicators else None
 
 
+def _packed_products(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Packed matrices w a a' of rows a (N, r), as `pack_symmetric` gives them; fast along rows."""
+    columns = np.ascontiguousarray(vectors.T)
+    r, count = columns.shape
+    found, place = np.empty((r * (r + 1) // 2, count)), 0
+    for i in range(r):
+        part = found[place : place + r - i]
+        np.multiply(weights * columns[i], columns[i:], out=part)
+        part[1:] *= np.sqrt(2.0)
+        place += r - i
+    return found.T
+
+
 class CovariateMoments:
     """Second moments of covariates: what each record adds, and how they move a reference.
 
@@ -384,9 +397,7 @@ class CovariateMoments:
         """
         with np.errstate(all="ignore"):  # no warning may depend on a record
             whitened = self._whitened(self._columns(rows))
-            weights = self._weights(whitened)
-            terms = weights[:, None, None] * whitened[:, :, None] * whitened[:, None, :]
-        return pack_symmetric(terms)
+            return _packed_products(whitened, self._weights(whitened))
 
     def moved(
         self, reference: CovariateReference, noisy: np.ndarray, sd: float, n: float | None = None
@@ -433,13 +444,13 @@ class CovariateMoments:
 
     def _whitened(self, columns: np.ndarray) -> np.ndarray:
         """a~, by sums over columns: linear algebra may round a row by its place."""
-        found = np.zeros((len(columns), self._whitening.shape[1]))
-        for column, row in zip(columns.T, self._whitening, strict=True):
-            found += column[:, None] * row
-        return found
+        found = np.zeros((self._whitening.shape[1], len(columns)))
+        for column, row in zip(np.ascontiguousarray(columns.T), self._whitening, strict=True):
+            found += row[:, None] * column
+        return found.T
 
     def _weights(self, whitened: np.ndarray) -> np.ndarray:
-        squared = (whitened**2).sum(axis=1)
+        squared = reduce(np.add, whitened.T**2)
         return np.where(squared > self.bound, self.bound / squared * (1.0 - 1e-12), 1.0)
 
     def _denoised(

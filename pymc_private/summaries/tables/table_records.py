@@ -198,7 +198,7 @@ class TableRecords:
     def add_up(self, terms: Any, sums: WeightedSums, size: int, threshold: int) -> WeightedSums:
         """As of `protocol.RecordTable`: here, or on the workers of a cluster."""
         if not self.reads_on_workers:
-            return sums.added(map(terms, self.with_coins(size, threshold)))
+            return sums.added(self.with_coins(size, threshold), terms)
         self._require_coins(threshold)
         first = self.first
         work = SumPart(self.reader, terms, sums, size)

@@ -26,8 +26,10 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.rounding import format_count
 from pymc_private.release.draws_job import promised_guarantee, publication_facts
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
+from pymc_private.summaries.exact_totals import Totals
 from pymc_private.summaries.noise import CHUNK, LatticeNoise, SimulatedNoise
 from pymc_private.summaries.protocol import Records, Released, SummaryNoise
+from pymc_private.summaries.record_table import ArrayRecords
 from pymc_private.summaries.rehearse import Rehearsal, rehearse_summary
 from pymc_private.summaries.summary import Summary
 from pymc_private.summaries.summary_plan import (
@@ -140,13 +142,28 @@ def clipped_records_of(private: PrivateModel, table: Records | None, caller: str
     return records_of(private)
 
 
-def repeated_records(private: PrivateModel) -> dict[str, np.ndarray]:
-    """Records of a stand-in; placeholder rows are repeated to about a chunk of them."""
+@dataclass(frozen=True, eq=False)
+class RepeatedRecords(ArrayRecords):
+    """Some records, whose exact totals are those of as many times more of them."""
+
+    times: int = 1
+
+    def sum_up(self, work: Any, size: int) -> Totals:
+        """As of `protocol.RecordTable`."""
+        return [[self.times * value for value in one] for one in super().sum_up(work, size)]
+
+
+def repeated_records(private: PrivateModel) -> Records:
+    """Records of a stand-in; placeholder rows are repeated to about a chunk of them.
+
+    Their totals are of about as many as the table has, which a likelihood of counts knows.
+    """
     records = records_of(private)
     if private.table_rows is None:
         return records
     rows = np.arange(min(private.table_rows, CHUNK)) % private.n
-    return {name: values[rows] for name, values in records.items()}
+    repeated = {name: values[rows] for name, values in records.items()}
+    return RepeatedRecords(repeated, private.table_rows // len(rows))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from pymc_private.summaries import refinement_plan
 from pymc_private.summaries.cells.cell_mechanism import CellCounts, CellMechanism
 from pymc_private.summaries.joint_plan import may_read
 from pymc_private.summaries.noise import LatticeNoise, NoiseScale, largest_mu
-from pymc_private.summaries.summary_job import build_summary, records_of
+from pymc_private.summaries.summary_job import build_summary, records_of, repeated_records
 from pymc_private.summaries.tables import table_records
 from pymc_private.summaries.tables.cluster import SummedPart
 from pymc_private.summaries.tables.read_table import records_of_plans, records_of_table
@@ -299,6 +299,16 @@ def test_a_check_is_added_up_where_the_rows_lie(monkeypatch):
     )
     with pytest.raises(Incompatible, match="other rows than the first time"):
         noisy_sums(made, records, noise())
+
+
+def test_a_rehearsal_counts_as_many_records_as_the_table_has():
+    """Cells of a million rows: a thousand made-up ones are no data of theirs."""
+    private = coin(10**6)
+    (counts,) = repeated_records(private).sum_up(lambda rows, count: [[count]], 512)
+    assert 0.99e6 < counts[0] <= 1e6
+    plan = pmp.calibrate(private, release="summary", method="cells", **BUDGET)
+    with pytest.raises(DomainError, match="another number of rows"):  # and not by the rehearsal
+        pmp.summarize(plan, data=frame(10), ledger=ledger(), progressbar=False)
 
 
 @UNWARNED

@@ -6,10 +6,12 @@ import gc
 import json
 import os
 from collections import defaultdict
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from itertools import product
 from pathlib import Path
+from unittest import mock
 
 # One BLAS thread, no window, and a mode that interprets: a cold numba cache costs 50 s a graph.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -22,6 +24,10 @@ for name, value in {"mode": "FAST_COMPILE", "traceback__limit": "0"}.items():
         flags = ",".join(filter(None, [flags, f"{name}={value}"]))
 os.environ["PYTENSOR_FLAGS"] = flags
 
+# filelock, which PyTensor imports, has Python ask at each id() and open() whether a lock changes
+# hands within a fork: one second in fifty. No test forks with a lock in its hands.
+with suppress(ImportError), mock.patch("sys.addaudithook"):
+    import filelock  # noqa: F401
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 

@@ -95,7 +95,7 @@ def test_certify_reads_domains_from_the_command_line(run):
     assert json.loads(wider[1])["range"] > 1.5 * json.loads(narrow[1])["range"]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("release", ["summary", "draws", "auto"])
 def test_plan_says_what_a_release_would_tell_within_the_budget(run, release):
     code, out, _ = run(

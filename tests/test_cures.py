@@ -420,7 +420,7 @@ def _lifetime(kind: str):
     return pm.Exponential.dist(pm.math.exp(-level))
 
 
-@pytest.mark.thin(8)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("dim", [True, False])
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("kind", ["exponential", "weibull", "geometric"])

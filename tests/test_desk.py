@@ -178,6 +178,7 @@ def test_a_file_name_is_used_once_or_for_one_subject(root):
     assert {name for name, count in names.items() if count > 1} <= SAME_SUBJECT
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("job", ["charge", "naive Bayes"])
 def test_a_reader_of_a_job_opens_few_files(job, tmp_path):
     assert 3 < len(files_called(JOBS[job](tmp_path))) <= STEPS[job]

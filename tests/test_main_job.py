@@ -14,9 +14,8 @@ import pymc_private as pmp
 from pymc_private.command_line import main
 from pymc_private.demo import CURATOR_FILE
 
+pytestmark = pytest.mark.audit  # .ci/run runs the whole demo
 PUBLISHED = ("draws.nc", "summary.nc", "report-draws.html", "report-summary.html")
-
-
 SHORT_DEMO = """
 import sys
 from pymc_private import demo
@@ -65,7 +64,6 @@ def test_the_demo_goes_the_whole_way(finished):
     assert written == {"fair.sqlite", "posteriors.png", CURATOR_FILE, *PUBLISHED}
 
 
-@pytest.mark.audit
 def test_running_the_demo_again_is_free(folder):
     def state():
         found = [pmp.load(folder / name) for name in ("draws.nc", "summary.nc")]

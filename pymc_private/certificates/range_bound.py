@@ -56,6 +56,9 @@ FEW_RECORDS = 16
 MOST_NEIGHBORS = 24
 """Records tried with each of so many neighborhoods."""
 
+FEW_COORDINATES = 6
+"""Coordinates of parameters of which all corners are tried."""
+
 MANY_COORDINATES = 64
 """Coordinates of one parameter that are moved one by one."""
 
@@ -621,11 +624,13 @@ def _parameter_points(box: Mapping[str, Bounds]) -> list[dict[str, Bounds]]:
     rng = np.random.default_rng(20260102)  # as above
     sides = {name: _finite_sides(b) for name, b in box.items()}
     size = sum(low.size for low, _ in sides.values())
-    patterns = [np.zeros(size), np.ones(size), np.full(size, 0.5)]
-    if size <= 6:
-        patterns += [np.array(bits, float) for bits in itertools.product((0.0, 1.0), repeat=size)]
-    patterns += [rng.integers(0, 2, size).astype(float) for _ in range(MOST_POINTS // 4)]
-    patterns += [rng.random(size) for _ in range(MOST_POINTS // 4)]
+    corners = rng.integers(0, 2, (MOST_POINTS // 4, size)).astype(float)
+    inside = rng.random((MOST_POINTS // 4, size))
+    if size <= FEW_COORDINATES:  # all of them
+        corners = np.array(list(itertools.product((0.0, 1.0), repeat=size)))
+    patterns = np.vstack([np.zeros(size), np.ones(size), np.full(size, 0.5), corners, inside])
+    _, first = np.unique(patterns, axis=0, return_index=True)
+    patterns = patterns[np.sort(first)]
     return [_point_from_shares(box, sides, pattern) for pattern in patterns]
 
 

@@ -131,6 +131,7 @@ def checked(linear, offset=True):
     return plan, pmp.check(plan, random_seed=2)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("linear", "offset", "named"),
     [
@@ -175,6 +176,7 @@ def at_the_truth(fit, linear, shift):
     return fit.log_likelihood()(fit.parameters.unconstrained(natural))
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("linear", [centered, standardized])
 def test_slopes_of_groups_are_fitted_to_the_sums_that_were_bought(linear):
     plan, result = checked(linear, linear is standardized)
@@ -195,6 +197,7 @@ def test_slopes_of_groups_are_fitted_to_the_sums_that_were_bought(linear):
     assert model.observed_RVs == []
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("words", "error", "match"),
     [
@@ -223,6 +226,7 @@ def test_a_parameter_whose_prior_ends_at_the_fitted_model_is_fitted_too():
     assert "curve" in {rv.name for rv in model.free_RVs}
 
 
+@pytest.mark.audit
 def test_odds_are_of_models_with_one_prior_and_of_the_check_that_was_planned():
     plan, result = checked(bound_to_slope)
     with pytest.raises(Incompatible, match="one prior of the parameters"):
@@ -235,6 +239,7 @@ def test_odds_are_of_models_with_one_prior_and_of_the_check_that_was_planned():
         )
 
 
+@pytest.mark.audit
 def test_another_distribution_of_effects_is_fitted_without_a_check():
     other = pmp.privatize(
         model_of(np.zeros(N, int), offset=False, trend=True), records="row", public=["level"],

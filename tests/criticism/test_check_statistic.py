@@ -59,6 +59,7 @@ def extreme_records(family):
     return {"x": x, "z": z}, y
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_record_adds_more_than_the_bound(family):
     statistic = planned(family).statistic

@@ -33,6 +33,7 @@ def checked():
     return plan, pmp.check(plan, random_seed=3)
 
 
+@pytest.mark.audit
 def test_the_extended_posterior_holds_what_the_records_have(checked):
     draws = extended_fit(*checked).posterior()
     (test,) = checked[1].tests

@@ -59,6 +59,7 @@ def plan_of(spread, public=True):
     return pmp.check_plan(summary_of(spread, public), "slopes(x, g)", **BUDGET)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("public", [pytest.param(True, marks=pytest.mark.audit), False])
 def test_slopes_that_vary_are_seen_and_common_ones_are_not(public):
     result = pmp.check(plan_of(SPREAD, public), random_seed=2)
@@ -94,6 +95,7 @@ def test_a_plan_tells_the_smallest_spread_and_what_is_found_is_stored(tmp_path):
     loaded.plot()
 
 
+@pytest.mark.audit
 def test_several_departures_share_a_check():
     plan = pmp.check_plan(summary_of(SPREAD), ["slopes(x, g)", "quadratic(x)"], **BUDGET)
     result = pmp.check(plan, random_seed=3)
@@ -133,6 +135,7 @@ def test_a_record_adds_to_the_sum_of_its_group_alone_and_no_more_than_its_bound(
     assert scale.sd(statistic.bound, False, part.mu, GROUPS) == part.forecast.noise_sd
 
 
+@pytest.mark.audit
 def test_the_sums_of_simulated_records_are_what_the_plan_expects():
     """Noise aside, sums of the summary's own records are near their mean given it."""
     plan = plan_of(0.0)
@@ -169,6 +172,10 @@ def test_what_is_no_departure_of_groups_is_refused():
         pmp.check_plan(summary, "slopes(g, x)", **BUDGET)
     with pytest.raises(DomainError, match="no covariate is called so"):
         pmp.check_plan(summary, "slopes(z, g)", **BUDGET)
+
+
+@pytest.mark.audit
+def test_slopes_that_the_model_has_and_two_groups_are_refused():
     with pytest.raises(Unsupported, match="nothing to see of 'slopes"):
         pmp.check_plan(summary_of(0.0, slopes=True), "slopes(x, g)", **BUDGET)
     with pytest.raises(Unsupported, match="many groups"):

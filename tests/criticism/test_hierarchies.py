@@ -48,6 +48,7 @@ def summaries():
     return found
 
 
+@pytest.mark.audit
 def test_a_curve_is_seen_and_nothing_else(summaries):
     z = {}
     for curve, summary in summaries.items():
@@ -73,6 +74,7 @@ def test_what_is_known_is_the_posterior_of_the_coefficients(summaries):
     )
 
 
+@pytest.mark.audit
 def test_a_curve_is_fitted_in_the_extended_model(summaries):
     plan = pmp.check_plan(summaries[CURVE], model_of(np.zeros(N, int), gamma=True), **BUDGET)
     result = pmp.check(plan, random_seed=2)

@@ -72,6 +72,7 @@ def test_no_neighbors_of_any_sequence_escape(certified):
         assert found <= certificate.range * (1 + 1e-12), name
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ALL)
 def test_the_bound_is_near_the_truth(name, certified):
     sequence, (_, certificate) = BY_NAME[name], certified(name)

@@ -212,7 +212,7 @@ def test_each_part_of_a_request_is_in_the_fingerprint(private):
     assert len({plan.fingerprint for plan in plans}) == len(plans)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.audit
 @pytest.mark.parametrize("release", ["draws", "summary"])
 def test_a_plan_that_takes_long_says_what_it_weighs(release, monkeypatch):
     said = []

@@ -247,7 +247,7 @@ def watched(monkeypatch, plan) -> list[np.ndarray]:
     return seen
 
 
-@pytest.mark.thin(14)
+@pytest.mark.thin(28)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("road", ROADS)
 def test_changed_data_are_refused_before_the_charge_or_clipped_in_it(

@@ -193,6 +193,7 @@ def test_ctrl_c_says_whether_it_is_charged(private, monkeypatch, calls, entries)
     assert len(ledger.entries) == entries
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(("steps", "entries"), [(1, 0), (40, 1)])
 def test_ctrl_c_within_a_run_of_nuts_stops_the_draw(private, monkeypatch, steps, entries):
     """PyMC ends a chain on Ctrl-C and goes on with what it has."""

@@ -171,7 +171,7 @@ def test_extreme_parameters(alpha):
     assert beta_pair_eps(1e-5, 1.0, alpha) > 0.0
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(d=st.floats(1e-12, 0.1), r=powers, alpha=parameters)
 def test_inverses_are_on_the_safe_side(d, r, alpha):
     e = beta_pair_eps(d, r, alpha)

@@ -138,6 +138,7 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_released_together_is_refused_and_nothing_is_charged(name, small):
     call, text = BAD[name]
@@ -198,6 +199,7 @@ def plans():
     return {which: scored(which) for which in "yz"}
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("neighbors", ["substitute", pytest.param("add_remove", marks=AUDIT)])
 def test_shared_stages_are_paid_once_and_all_others_in_full(neighbors, plans):
     if neighbors == "add_remove":

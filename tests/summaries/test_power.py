@@ -29,6 +29,7 @@ def plan():
     return normal_mean()
 
 
+@pytest.mark.audit
 def test_power_is_that_of_the_simulated_intervals(plan):
     effect = 0.4
     found = plan.power(effect, "mean", simulations=70, progressbar=False)

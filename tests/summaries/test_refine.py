@@ -184,7 +184,7 @@ def test_intervals_hold_what_they_say_after_a_second_round(kind):
 
 
 # ---- the ledger that is charged ------------------------------------------------------------------
-def test_a_ledger_that_did_not_pay_for_the_summary_is_told_of(private, first, twice):
+def test_a_ledger_that_did_not_pay_for_the_summary_is_told_of(first):
     other, words = ledger(5), {"epsilon": 0.8, "progressbar": False}
     told, text = pmp.errors.PrivacyWarning, "not charged for the summary, only for this "
     with pytest.warns(told, match=text + "round"):
@@ -194,7 +194,13 @@ def test_a_ledger_that_did_not_pay_for_the_summary_is_told_of(private, first, tw
     plan = pmp.check_plan(first, "quadratic(x[0])", epsilon=1, delta=1e-6)
     with pytest.warns(told, match=text + "check"):
         pmp.check(plan, ledger=other)
-    with warnings.catch_warnings():  # the ledger that paid, and further rounds in it
+
+
+@pytest.mark.audit
+def test_the_ledger_that_paid_and_what_is_seeded_need_no_warning(private, first, twice):
+    other, words = ledger(5), {"epsilon": 0.8, "progressbar": False}
+    plan = pmp.check_plan(first, "quadratic(x[0])", epsilon=1, delta=1e-6)
+    with warnings.catch_warnings():
         warnings.simplefilter("error")
         book = ledger(4)
         budget = {"epsilon": 0.5, "delta": 1e-6, "method": "scores"}

@@ -231,6 +231,7 @@ def records_round(make=items, n=600, moments=False):
     return found, theta, data, first, made, second
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(("make", "moments"), [(items, False), (correlated, True)])
 def test_a_round_of_records_narrows_their_posterior_as_predicted(make, moments):
     found, theta, _, first, made, second = records_round(make, moments=moments)
@@ -276,6 +277,7 @@ def test_a_round_of_records_reads_them_through_one_noisy_sum_alone():
     assert abs(made.refined.guarantee.gdp - np.hypot(*RECORD_MUS)) < 1e-9
 
 
+@pytest.mark.audit
 def test_a_summary_of_records_is_refined_charged_and_read_again(tmp_path):
     private, book = items(400), ledger(epsilon=20)
     words = {"ledger": book, "progressbar": False}

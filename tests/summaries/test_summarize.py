@@ -487,6 +487,7 @@ def test_plans_of_two_data_sets_are_the_same_and_pickle(values, plan):
 
 
 # ---- coverage ------------------------------------------------------------------------------------
+@pytest.mark.audit
 def test_simulated_coverage_is_right_for_the_right_likelihood(plan):
     found = plan.coverage(simulations=150, draws=400, progressbar=False)
     assert abs(found.found[1] - 0.9) < 4 * found.errors[1] + 0.01

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -18,6 +20,13 @@ from pymc_private.summaries.scores.clipped_scores import ClippedScore, score_row
 from tests.summaries.person_models import FAMILIES, MOST, persons, records_of
 
 MU = largest_mu(1.0, 1e-6)
+
+
+@cache
+def of_family(family):
+    """Give a private model, its records and its mechanism, built once."""
+    private = persons(family)
+    return private, records_of(private), person_score_mechanism(private, MU)
 
 
 def clipped_score(mechanism, bound=0.7, weight_bound=1.1):
@@ -47,7 +56,7 @@ def extreme(family: str) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_replaced_person_moves_sums_by_no_more_than_their_sensitivity(family):
     """All rows of a person at once: 2 C for scores, the root of 2 times K or K0 for the others."""
-    mechanism = person_score_mechanism(persons(family), MU)
+    mechanism = of_family(family)[2]
     score, moments = clipped_score(mechanism), mechanism.design.moments
     attack = extreme(family)
     rows = {name: v for name, v in attack.items() if name != "y"}
@@ -72,8 +81,7 @@ def test_a_replaced_person_moves_sums_by_no_more_than_their_sensitivity(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_term_is_a_function_of_its_person_to_the_last_bit(family):
-    private = persons(family)
-    mechanism, records = person_score_mechanism(private, MU), records_of(private)
+    _, records, mechanism = of_family(family)
     score, y = clipped_score(mechanism), records["y"]
     rows = {name: v for name, v in records.items() if name != "y"}
     order = np.random.default_rng(2).permutation(len(y))
@@ -94,8 +102,7 @@ def test_a_term_is_a_function_of_its_person_to_the_last_bit(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rows_beyond_those_of_a_person_add_nothing(family):
-    private = persons(family)
-    mechanism, records = person_score_mechanism(private, MU), records_of(private)
+    _, records, mechanism = of_family(family)
     beyond = np.arange(MOST) >= records["person_rows"][:, None]
     assert beyond.any()
     score = clipped_score(mechanism)
@@ -107,9 +114,11 @@ def test_rows_beyond_those_of_a_person_add_nothing(family):
     np.testing.assert_array_equal(moments.terms(moved), moments.terms(rows))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_density_is_that_of_the_model_with_effects_integrated_out(family):
-    private = persons(family, points=61)
+    # With fewer nodes large counts differ in the third digit.
+    private = persons(family, points=61) if family == "poisson" else of_family(family)[0]
     density, records = PersonDensity(private), records_of(private)
     theta = density.parameters.draws(2, 3) * 0.5
     found = density.log_density(theta, records, records["y"][:, None])[..., 0]
@@ -121,6 +130,7 @@ def test_the_density_is_that_of_the_model_with_effects_integrated_out(family):
         np.testing.assert_allclose(found[k], truth, atol=2e-3)
 
 
+@pytest.mark.audit
 def test_with_little_noise_the_posterior_is_that_of_the_persons():
     private = persons("normal", n=300, seed=5, points=5)
     mechanism, records = person_score_mechanism(private, 40.0), records_of(private)
@@ -148,19 +158,29 @@ def test_the_model_of_a_summary_is_checked_against_its_likelihood():
     assert np.isfinite(model.compile_logp()(model.initial_point()))
 
 
-def test_a_summary_of_persons_goes_the_whole_way(tmp_path):
-    private = persons("normal", n=100, points=5)
-    plan = pmp.calibrate(private, epsilon=8, delta=1e-6, release="summary")
+@pytest.fixture(scope="module")
+def summary():
+    plan = pmp.calibrate(
+        persons("normal", n=100, points=5), epsilon=8, delta=1e-6, release="summary"
+    )
     assert plan.method == "scores"
     ledger = pmp.Ledger(epsilon=8, delta=1e-5)
-    summary = pmp.summarize(plan, ledger=ledger, name="visits", progressbar=False)
-    summary.save(tmp_path / "visits.nc")
+    # Of so few persons the noise hides a parameter of one summary in ten, which is then refused.
+    return pmp.summarize(plan, ledger=ledger, name="visits", accept=True, progressbar=False)
+
+
+def test_what_a_summary_of_persons_does_not_tell_is_refused(summary):
     with pytest.raises(Unsupported, match="no check is known of persons"):
         pmp.check_plan(summary, "link", epsilon=1, delta=1e-6)
     with pytest.raises(Unsupported, match="predicts no outcome"):
         summary.predictive_model()
+
+
+@pytest.mark.audit
+def test_a_summary_of_persons_is_stored_and_read(summary, tmp_path):
+    summary.save(tmp_path / "visits.nc")
     again = pmp.load(tmp_path / "visits.nc")
-    model = again.model(private, accept=True)
+    model = again.model(persons("normal", n=100, points=5), accept=True)
     assert "s" in model.named_vars
     assert "x" not in model.named_vars
 
@@ -203,9 +223,7 @@ def test_other_links_and_families_are_refused():
 
 
 def test_few_nodes_for_many_persons_are_told_of():
-    counts, binary = (
-        person_score_mechanism(persons(f), MU).model for f in ("poisson", "bernoulli")
-    )
+    counts, binary = (of_family(f)[2].model for f in ("poisson", "bernoulli"))
     (caution,) = node_cautions(counts, 1000.0)
     assert "128 nodes" in caution.text
     assert "0.4 of their standard deviations" in caution.text
@@ -214,8 +232,7 @@ def test_few_nodes_for_many_persons_are_told_of():
 
 
 def test_scales_of_effects_near_zero_are_named():
-    private = persons("bernoulli")
-    assert not any("near zero" in c.text for c in person_score_mechanism(private, MU).cautions())
+    assert not any("near zero" in c.text for c in of_family("bernoulli")[2].cautions())
     with pm.Model(coords={"person": range(20), "row": range(40)}) as model:
         a = pm.Normal("a", 0, pm.Gamma("s", 0.2, 1), dims="person")[np.repeat(np.arange(20), 2)]
         pm.Bernoulli("y", logit_p=pm.Normal("c") + a, observed=np.tile([0, 1], 20), dims="row")

@@ -82,6 +82,7 @@ def test_more_persons_have_more_nodes_as_far_as_they_are_affordable():
     assert pairs_for(1e6, 64) == 64
 
 
+@pytest.mark.audit
 def test_more_nodes_leave_clipped_scores_less_of_a_mean():
     """Skewed scores, centered by their own nodes: the mean over the distribution falls as 1 / Q."""
     family = FAMILIES["NormalRV"](11)

@@ -86,6 +86,7 @@ def unequal(n: int = 1500) -> tuple[pmp.PrivateModel, dict[str, np.ndarray]]:
     return private, {"g": group, "x": x, "y": y.astype(float)}
 
 
+@pytest.mark.audit
 def test_summaries_with_a_tiny_group_are_told_of_and_not_refused():
     private, records = unequal()
     plan = pmp.calibrate(private, epsilon=1, delta=1e-6, release="summary", method="scores")

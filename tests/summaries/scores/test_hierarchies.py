@@ -128,7 +128,7 @@ def test_start_extends_effects_by_the_prior_of_what_is_above_them(released):
     np.testing.assert_allclose(covariance[np.ix_(places, places)], part, rtol=1e-6)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(
     ("form", "read"),
     [

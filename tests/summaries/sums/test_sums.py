@@ -85,7 +85,7 @@ def released_of(mechanism, simulate):
     return mechanism.release({"y": simulate(natural, rng)}, noise)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(("family", "neighbors"), EVERY)
 def test_the_likelihood_is_the_normal_density_of_the_distribution(family, neighbors):
     mechanism, simulate = mechanism_of(family, neighbors)

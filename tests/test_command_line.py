@@ -73,7 +73,7 @@ def run(capsys):
     return command
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("address", ["study:declared", "study.py:declared", "study:plain"])
 def test_certify_takes_a_declared_model_or_declares_one(run, address):
     words = ["--records", "toss"] if address.endswith("plain") else []

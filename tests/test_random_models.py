@@ -190,6 +190,7 @@ def check(recipe: Recipe) -> str:
 QUIET = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("changed", "outcome"),
     [

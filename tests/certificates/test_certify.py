@@ -39,7 +39,7 @@ def own(private: Callable, name: str, seed: int = 1) -> Callable:
     return own_logp(private(name, seed))
 
 
-@pytest.mark.thin(12)
+@pytest.mark.thin(24)
 @pytest.mark.parametrize("name", ZOO)
 def test_a_model_of_the_zoo_has_a_tight_certificate(name, certificate):
     entry, found = BY_NAME[name], certificate(name)
@@ -48,13 +48,13 @@ def test_a_model_of_the_zoo_has_a_tight_certificate(name, certificate):
     assert found.tightness <= entry.ceiling
 
 
-@pytest.mark.thin(12)
+@pytest.mark.thin(24)
 @pytest.mark.parametrize("name", HALF)
 def test_draws_cost_their_ranges_together(name, certificate):
     assert certificate(name).guarantee(3).pure_epsilon >= 3 * certificate(name).range
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", [name for name in ZOO if BY_NAME[name].exact])
 def test_the_range_is_the_formula_of_t5(name, certificate):
     exact, found = BY_NAME[name].exact, certificate(name)
@@ -103,6 +103,7 @@ def test_the_record_graph_is_the_models_own_likelihood(name, private):
         assert np.max(fact.upper - fact.lower) < 1e-6
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", HALF)
 def test_a_row_reads_its_own_record_only(name, private):
     model, other = private(name), private(name, 2)
@@ -138,7 +139,7 @@ def test_rows_may_be_stacked_in_any_number(name, private):
         np.testing.assert_allclose(np.broadcast_to(low, full.shape), full, rtol=1e-12, atol=1e-300)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", ["logistic", "normal", "softmax", "public offset"])
 def test_the_same_model_has_the_same_certificate_each_time(name, private, certificate):
     entry = BY_NAME[name]

@@ -26,7 +26,7 @@ def certificate(name: str) -> pmp.Certificate:
     return pmp.certify(private(name), progressbar=False)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_held_out_model_has_a_tight_certificate(name):
     found = certificate(name)

@@ -221,7 +221,7 @@ def test_draws_of_several_rows_of_known_sums_add_up_to_a_public_total(seed, law,
     assert abs(drawn.mean() - total) > 0.03 * total
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(
     ("cells", "a", "scale", "center", "spread"),
     [

@@ -161,7 +161,7 @@ def class_sizes(law, scale, alone, runs=60):
     return np.array(errors), np.array(held)[:, 0]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("law", "scale"), [("discrete_gaussian", 60.0), ("laplace", 45.0)])
 def test_every_table_of_the_classes_tells_their_sizes(law, scale):
     """Eight margins of two cells weigh four times what the class table says by itself.

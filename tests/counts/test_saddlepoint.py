@@ -63,7 +63,7 @@ def farthest(found: TablePosterior, other: TablePosterior) -> float:
     return float(np.exp(np.abs(np.log(found.mean() / other.mean())).max()))
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @LAWS
 @pytest.mark.parametrize(
     ("shape", "records", "scale", "size"),
@@ -78,7 +78,7 @@ def test_a_public_total_is_met_where_noise_drowns_all(
     assert farthest(found, count_by_count(monkeypatch, near_one, *given)) < 1.01
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @LAWS
 @pytest.mark.parametrize(
     ("shape", "records", "scale", "size", "known"),
@@ -241,7 +241,7 @@ def test_cells_of_one_noisy_count_share_one_distribution(law, scale):
     assert match_row_sums(few, 400.0) == pytest.approx(match_row_sums(every, 400.0), rel=1e-6)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @LAWS
 @pytest.mark.parametrize(("shape", "records"), [((10, 30), 500), ((40, 50), 1000)])
 def test_priors_weigh_what_they_do_count_by_count(shape, records, law, monkeypatch):

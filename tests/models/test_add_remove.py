@@ -129,7 +129,7 @@ def summed(f, n, **keywords):
     return pmp.privatize(model, **(given | keywords))
 
 
-@pytest.mark.thin(12)
+@pytest.mark.thin(24)
 @pytest.mark.parametrize("name", PER_RECORD)
 def test_what_is_per_record_is_counted_per_record(name):
     written, one = PER_RECORD[name]
@@ -310,7 +310,7 @@ def zoo_model(one):
     return build
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("one", [*ZOO, *TABLE][::24], ids=lambda one: one.name)
 def test_no_plan_of_a_model_of_the_zoo_tells_its_number_of_records(one):
     assert_blind(zoo_model(one), box=one.box)

@@ -50,7 +50,7 @@ def plan(private):
     return pmp.calibrate(private, epsilon=1.0, delta=1e-6, draws=3, clip=False)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("road", ROADS)
 def test_a_private_model_survives(private, road):
     carried = ROADS[road](private)
@@ -76,7 +76,7 @@ def test_a_copy_has_its_own_data(private):
     assert carried.base["x"] is sources["x"]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("road", ROADS)
 def test_a_plan_survives(plan, road):
     carried = ROADS[road](plan)

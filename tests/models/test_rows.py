@@ -160,7 +160,7 @@ ROW_BY_ROW = [
 ]
 
 
-@pytest.mark.thin(8)
+@pytest.mark.thin(16)
 @pytest.mark.parametrize("term", ROW_BY_ROW, ids=lambda term: term.__name__)
 def test_rows_that_differ_or_count_are_walked_as_they_are(term):
     """A few rows stacked would be another model: with 37 rows the range is what it is."""

@@ -113,7 +113,7 @@ def varies_in_length(p):
     return pt.arange(pt.cast(20 * p, "int64"))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("odd", [fails_for_some, varies_in_length])
 def test_a_deterministic_that_fails_at_some_draws_is_withheld_and_no_draw_is_lost(odd):
     book = pmp.Ledger(epsilon=5)

@@ -152,7 +152,7 @@ def test_what_is_not_counted_in_one_cell_has_no_pair_under_add_remove():
     assert conjugate_pair(pmp.privatize(trials, records="person", neighbors="add_remove")) is None
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("neighbors", ["substitute", "add_remove"])
 @pytest.mark.parametrize("total", [1, 2])
 def test_one_hot_rows_count_as_categories(total, neighbors):

@@ -174,6 +174,7 @@ def test_workers_receive_the_model_before_the_charge(private):
 
 
 # ---- Ctrl-C -------------------------------------------------------------------------------------
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("calls", "entries"), [(1, 0), (2, 1)])
 def test_ctrl_c_says_whether_it_is_charged(private, monkeypatch, calls, entries):
     """Call 1 is the rehearsal, call 2 the draw."""
@@ -261,7 +262,7 @@ def test_slopes_of_a_checked_density_are_those_of_its_values(build):
 
 
 # ---- it reads no data ---------------------------------------------------------------------------
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_rehearsal_is_the_same_when_every_private_value_is_overwritten(
     name, private, monkeypatch

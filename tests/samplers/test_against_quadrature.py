@@ -191,7 +191,7 @@ def _flat(target, lower, upper, start, rounds=1):
     return CellEnvelopes(start, pieces, log_mass(pieces), zero, zero, np.full(len(zero), -np.inf))
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("form", range(4))
 def test_every_form_of_the_envelope_gives_the_same_law(monkeypatch, form):
     # A curvature that is wrong by a tenth is caught too, below.

@@ -69,7 +69,7 @@ ONCE = ("student", "two outcomes", "blockwise dark")
 FAST = [name if name in ONCE else pytest.param(name, marks=pytest.mark.audit) for name in BOXES]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("name", FAST)
 def test_the_density_never_escapes_its_envelope(name):
     score, private = trimmed(name)

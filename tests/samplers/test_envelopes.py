@@ -44,7 +44,7 @@ def some(cases):
     return [cases[0], *(pytest.param(case, marks=pytest.mark.audit) for case in cases[1:])]
 
 
-@pytest.mark.thin(12)
+@pytest.mark.thin(24)
 @pytest.mark.parametrize("case", MOST, ids=str)
 def test_no_point_lies_above_its_envelope(case):
     escape = worst_escape(

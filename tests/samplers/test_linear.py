@@ -105,7 +105,7 @@ def graph_slope(private, theta):
     return np.concatenate([np.ravel(concrete(g)) for g in slopes])
 
 
-@pytest.mark.thin(8)
+@pytest.mark.thin(16)
 @pytest.mark.parametrize("name", CASES)
 def test_the_structure_has_the_slope_of_the_graph(name):
     private = private_of(name)

@@ -47,6 +47,7 @@ def distance_of_records(scenario, theta_of, repeats=2):
     return total @ np.linalg.solve(covariance, total), len(theta)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", CASES)
 def test_records_follow_the_model(name):
     """At the true parameters scores have mean 0, and their covariance is the information."""

@@ -49,6 +49,7 @@ def predicted():
     return found["predictions"]["y"].values[0]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("named", [True, False])
 def test_predictions_move_with_the_covariates(named):
     private = private_of(named)

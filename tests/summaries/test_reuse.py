@@ -162,6 +162,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_posterior_that_the_summary_would_get_wrong_is_refused(name, bounded):
     make, text = OTHERS[name]

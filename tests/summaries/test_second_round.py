@@ -83,6 +83,7 @@ def refined(case):
     return book, first, pmp.refine(first, epsilon=1, name="two", **words)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("case", CASES)
 def test_the_round_is_charged_by_itself_and_both_are_promised(case):
     book, first, second = refined(case)
@@ -101,6 +102,7 @@ def test_the_round_is_charged_by_itself_and_both_are_promised(case):
     assert second.facts["information"] > first.facts["information"]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("case", CASES)
 def test_a_refined_summary_is_stored_named_and_read_as_any_other(case, tmp_path):
     book, first, second = refined(case)
@@ -135,6 +137,7 @@ def noisy(mechanism, sums, rng):
     return found
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("neighbors", [SUBSTITUTE, ADD_REMOVE])
 @pytest.mark.parametrize("kind", ["poisson", "levels"])
 def test_two_copies_of_sums_are_one_summary_at_the_joint_mu(kind, neighbors):

@@ -137,6 +137,7 @@ def test_a_censored_outcome_has_its_bound_as_a_cell():
     assert cells.partition.atoms == (5.0,)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("law", ["zero inflated", "negative binomial"])
 def test_counts_are_summed_and_the_last_cell_is_the_rest(law):
     cells = mechanism(private_count, law, 30 if law == "zero inflated" else 1000)
@@ -223,7 +224,7 @@ def test_one_record_moves_one_unit_between_two_cells():
     assert both[0].sum() == both[1].sum() == N
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("declaration", "sd"),
     [
@@ -259,7 +260,7 @@ def test_delta_zero_has_whole_noise_and_a_pure_promise():
     assert cells.noisy_cells(cells.release(records, noise)).variance == cells.sd**2
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "pure"), [(1.0, 1e-6, True), (1.0, 0, True), (0.1, 0.02, False)]
 )
@@ -272,7 +273,7 @@ def test_a_budget_takes_whichever_noise_is_less(epsilon, delta, pure):
 
 
 # ---- likelihood and model ------------------------------------------------------------------------
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("make", [private_mixture, private_groups])
 def test_the_center_lies_near_the_records_own_and_both_likelihoods_agree(make):
     private = model_of(make)

@@ -29,7 +29,7 @@ def pymc_log_density(private, parameters, theta):
     return base.compile_logp(vars=base.observed_RVs, sum=False, mode="FAST_COMPILE")(point)[0]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", EVERY)
 def test_density_is_that_of_pymc_and_scores_are_its_derivatives(name):
     made = MODELS[name]

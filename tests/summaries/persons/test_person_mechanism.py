@@ -185,6 +185,7 @@ def test_a_summary_of_persons_is_stored_and_read(summary, tmp_path):
     assert "x" not in model.named_vars
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("family", "link", "message"),
     [

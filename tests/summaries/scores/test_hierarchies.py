@@ -156,7 +156,7 @@ def test_what_records_tell_in_sums_and_products_is_read_as_such(form, read, publ
     np.testing.assert_allclose(found, by_all.log_density(theta, rows, y), rtol=1e-10)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.filterwarnings("ignore:PyTensor could not link")
 @pytest.mark.parametrize("form", ["sums after the lookup", "correlated"])
 def test_models_that_are_not_centered_have_summaries(form):

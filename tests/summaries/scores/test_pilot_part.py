@@ -121,6 +121,7 @@ def test_shares_of_pilots_are_public_and_fall_with_the_number_of_records():
     assert pilot_part(1e7, 0.02).share == pytest.approx(0.1, rel=1e-3)  # a million records
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("relation", [SUBSTITUTE, ADD_REMOVE])
 def test_without_noise_the_posterior_holds_the_parameters(relation):
     """Of little noise: pilots and main sums are of the same records, and no record counts twice."""

@@ -24,6 +24,7 @@ def released(name):
     return private, mechanism, mechanism.release(records, noise)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", EVERY)
 def test_both_forms_agree_also_in_the_model(name):
     private, mechanism, found = released(name)

@@ -159,6 +159,7 @@ def test_public_rows_beside_a_table_are_refused():
         records.beside({"kinds": np.zeros(500)})
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("rows", [500, 5000])
 def test_terms_of_a_record_are_the_same_at_any_place(rows):
     table, private = frame(rows), placeholders(rows)

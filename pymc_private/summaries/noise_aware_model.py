@@ -8,15 +8,56 @@ it, so that sampling it, however often, is post-processing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
+from pymc.logprob.transforms import Transform
+from pymc.util import get_transformed_name
+from pytensor.graph.basic import Variable
 
 from pymc_private.errors import Incompatible
 from pymc_private.models.data_variables import ancestors_with_inner_graphs, underlying_array
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.summaries.parameters import ParameterVector
 from pymc_private.summaries.prior_model import prior_model
 from pymc_private.summaries.protocol import Mechanism
+
+
+class ScaledTransform(Transform):
+    """Another value transform, shifted and scaled to the posterior: public numbers.
+
+    Attributes
+    ----------
+    inner : Transform or None
+    middle, scale : array
+        Of the inner transform's values.
+    """
+
+    def __init__(self, inner: Transform | None, middle: np.ndarray, scale: np.ndarray) -> None:
+        self.inner, self.middle, self.scale = inner, middle, scale
+        self.name = "scaled"
+
+    def forward(self, value: Any, *inputs: Variable) -> Any:
+        """From natural units to scaled ones."""
+        found = value if self.inner is None else self.inner.forward(value, *inputs)
+        return (found - self.middle) / self.scale
+
+    def backward(self, value: Any, *inputs: Variable) -> Any:
+        """From scaled units to natural ones."""
+        found = value * self.scale + self.middle
+        return found if self.inner is None else self.inner.backward(found, *inputs)
+
+    def log_jac_det(self, value: Any, *inputs: Variable) -> Any:
+        """That of the inner transform, and the logs of the scales of the entries that it sums."""
+        logs = pt.zeros_like(value) + np.log(self.scale)
+        if self.inner is None:
+            return logs
+        found = self.inner.log_jac_det(value * self.scale + self.middle, *inputs)
+        summed = tuple(range(found.ndim, logs.ndim))
+        return found + (logs.sum(axis=summed) if summed else logs)
+
 
 SUMMARY_POTENTIAL = "noisy_summary"
 """Name of the potential, extended where the model has a variable of that name."""
@@ -38,7 +79,7 @@ def noise_aware_model(
     Returns
     -------
     pymc.Model
-        With starts at the center of the posterior.
+        With starts at the center of the posterior, in units of its width: see `ScaledTransform`.
 
     Raises
     ------
@@ -63,12 +104,42 @@ def add_summary(
     with model:
         pm.Potential(name, potential)
     refuse_private_arrays(model, private)
-    center = mechanism.parameters.natural(mechanism.start(released)[0][None])
-    for rv in model.free_RVs:
-        start = center[rv.name][0] if rv.name in center else np.array(np.nan)
-        if np.isfinite(start).all():
-            model.rvs_to_initial_values[rv] = start
+    start_at_center(model, mechanism.parameters, *mechanism.start(released))
     return model
+
+
+def start_at_center(
+    model: pm.Model, parameters: ParameterVector, center: np.ndarray, covariance: np.ndarray
+) -> None:
+    """Start chains at the center of the posterior, and measure its coordinates by its width.
+
+    PyMC jitters starts by up to one unit of each value variable. Where the posterior is a hundred
+    times narrower, such starts lie where the noise of the curvature, which grows with the distance,
+    leaves the likelihood flat at a level that no chain finds back from.
+    """
+    naturals = parameters.natural(center[None])
+    middles = parameters.split(center)
+    with np.errstate(invalid="ignore"):
+        scales = parameters.split(np.sqrt(np.diag(covariance)))
+    own = parameters.model
+    for rv in model.free_RVs:
+        if rv.name not in naturals or not np.isfinite(naturals[rv.name]).all():
+            continue
+        model.rvs_to_initial_values[rv] = naturals[rv.name][0]
+        inner, known = model.rvs_to_transforms[rv], own.rvs_to_transforms[own[rv.name]]
+        middle, scale = middles[rv.name], scales[rv.name]
+        same = type(inner) is type(known) and model.rvs_to_values[rv].ndim == middle.ndim
+        if same and np.isfinite(scale).all() and np.all(scale > 0):
+            _set_transform(model, rv, ScaledTransform(inner, middle, scale))
+
+
+def _set_transform(model: pm.Model, rv: Variable, transform: Transform) -> None:
+    """Give a free variable another value transform of the same shape."""
+    old = model.rvs_to_values[rv]
+    value = old.type(name=get_transformed_name(rv.name, transform))
+    del model.values_to_rvs[old]
+    model.rvs_to_values[rv], model.values_to_rvs[value] = value, rv
+    model.rvs_to_transforms[rv] = transform
 
 
 def refuse_private_arrays(model: pm.Model, private: PrivateModel) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pymc_private import privatize, trim
 from pymc_private.errors import Incompatible
-from pymc_private.summaries.noise_aware_model import noise_aware_model
+from pymc_private.summaries.noise_aware_model import noise_aware_model, start_at_center
 from pymc_private.summaries.parameters import ParameterVector
 from pymc_private.summaries.prior_model import array_shapes, prior_model
 
@@ -88,15 +88,48 @@ def test_no_array_of_the_records_is_in_it(private, model):
 
 
 def test_it_has_the_density_of_the_prior_and_the_potential(model):
-    point = model.initial_point()
-    assert np.isclose(point["z"], 0.0).all()
-    assert np.isclose(point["tau_log__"], 0.0)
+    scaled = model.initial_point()
+    assert set(scaled) == {"tau_scaled__", "z_scaled__", "b_scaled__"}
+    assert all(np.all(value == 0.0) for value in scaled.values())  # the center, in its units
+    point = {"tau_log__": np.array(0.0), "z": np.zeros(2), "b": np.zeros(3)}
     with pm.Model() as plain:
         pm.HalfNormal("tau", 2.0)
         pm.Normal("z", 0, 1, shape=2)
         pm.Normal("b", 0, 1, shape=3)
     expected = plain.compile_logp(mode="FAST_COMPILE")(point) - 0.5 * 0.7**2 / 0.01
-    assert np.isclose(model.compile_logp(mode="FAST_COMPILE")(point), expected)
+    assert np.isclose(model.compile_logp(mode="FAST_COMPILE")(scaled), expected)
+
+
+def test_coordinates_are_those_of_the_prior_in_units_of_the_posterior():
+    """Jitter of one unit is then one standard deviation, for every kind of value transform."""
+    with pm.Model() as plain:
+        pm.Normal("a", 0, 1)
+        pm.HalfNormal("s", 1)
+        pm.Dirichlet("w", [1.0, 2.0, 3.0])
+        ordered = pm.distributions.transforms.ordered
+        pm.Normal("cut", 0, 1, shape=(2, 3), transform=ordered, initval=[[-1, 0, 1]] * 2)
+        pm.Bernoulli("y", 0.5, observed=np.arange(40) % 2)
+    parameters = ParameterVector(privatize(plain, records={"y": 0}))
+    rng = np.random.default_rng(3)
+    center, sd = rng.normal(0, 0.3, parameters.size), rng.uniform(0.01, 0.2, parameters.size)
+    made = prior_model(privatize(plain, records={"y": 0}))
+    start_at_center(made, parameters, center, np.diag(sd**2))
+    jittered = rng.uniform(-1, 1, parameters.size)
+    point = {
+        made.rvs_to_values[made[name]].name: part
+        for name, part in parameters.split(jittered).items()
+    }
+    theta = center + sd * jittered
+    expected = parameters.log_prior(theta[None])[0] + np.log(sd).sum()
+    assert np.isclose(made.compile_logp(mode="FAST_COMPILE")(point), expected)
+    initial = made.initial_point()
+    assert all(np.allclose(value, 0.0, atol=1e-8) for value in initial.values())
+    free = made.free_RVs
+    outs = made.replace_rvs_by_values(free)
+    values = made.compile_fn(outs, mode="FAST_COMPILE")(point)
+    values = dict(zip([rv.name for rv in free], values, strict=True))
+    for name, natural in parameters.natural(theta[None]).items():
+        np.testing.assert_allclose(values[name], natural[0], atol=1e-12)
 
 
 @pytest.mark.audit

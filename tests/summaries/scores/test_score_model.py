@@ -9,6 +9,7 @@ from pymc_private.summaries.noise import SimulatedNoise
 from pymc_private.summaries.noise_aware_model import noise_aware_model
 from pymc_private.summaries.scores.model_scores import score_mechanism
 from pymc_private.summaries.scores.score_model import checked_potential, symbolic_pooled_likelihood
+from tests.scaled_coordinates import scaled_point
 from tests.summaries.record_models import MODELS
 
 SLOW = ("ordinal", "zero inflated", "negative binomial", "groups", "no covariates")
@@ -39,10 +40,9 @@ def test_both_forms_agree_also_in_the_model(name):
     np.testing.assert_allclose(symbolic, likelihood, rtol=1e-7, atol=1e-8)
 
     model = noise_aware_model(private, mechanism, found)
-    names = {rv.name: model.rvs_to_values[rv].name for rv in model.free_RVs}
-    points = [mechanism.parameters.split(one).items() for one in theta]
+    points = [scaled_point(model, mechanism.parameters.split(one)) for one in theta]
     logp = model.compile_logp(mode="FAST_COMPILE")
-    whole = [float(logp({names[k]: v for k, v in point})) for point in points]
+    whole = [float(logp(point)) - scales for point, scales in points]
     expected = likelihood + mechanism.parameters.log_prior(theta)
     np.testing.assert_allclose(whole, expected, rtol=1e-7, atol=1e-8)
 

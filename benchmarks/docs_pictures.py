@@ -17,20 +17,22 @@ INK, QUESTION, ANSWER, LINE = "#1f2328", "#eef2f6", "#2b6298", "#656d76"
 
 QUESTIONS = (
     (
-        "Is all of the data one secret,\nor does each person\nprivatize their own?",
+        "Is all of the data one\nsecret, or does each person\nprivatize their own?",
         "mollified draws",
         "mollify",
     ),
-    ("Is a table of categories\nitself what you want?", "counts", "dirichlet, noisy_counts"),
+    ("Is a table of categories\nitself what you want?", "counts", "dirichlet,\nnoisy_counts"),
     (
-        "30 records or more, independent\ngiven shared parameters; an approximate\n"
+        "30 records or more,\nindependent given shared\nparameters; an approximate\n"
         "posterior will do?",
         "a summary",
-        'calibrate(release="summary")',
+        'calibrate(\nrelease="summary")',
     ),
 )
 """Question, what to take if the answer is yes, and how."""
 OTHERWISE = ("draws", "calibrate(draws=...)")
+WIDTH, HEIGHT = 4.0, 4.25
+"""Inches: 384 pixels wide, so that letters keep their size on the narrowest screens."""
 
 
 def landing() -> None:
@@ -58,18 +60,17 @@ def choose(axes: Any = None) -> Any:
     from matplotlib.figure import Figure
 
     if axes is None:
-        axes = Figure(figsize=(8.4, 5.0), layout="constrained").subplots()
-    axes.set(xlim=(0, 10), ylim=(-0.2, 6.2))
+        axes = Figure(figsize=(WIDTH, HEIGHT)).add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set(xlim=(0, WIDTH), ylim=(0, HEIGHT))
     axes.axis("off")
+    left, right = 1.1, 3.22
     for row, (question, answer, how) in enumerate(QUESTIONS):
-        y = 5.5 - 1.75 * row
-        draw_box(axes, 2.6, y, question, QUESTION, INK, width=4.9, height=1.05)
-        draw_box(axes, 8.0, y, f"{answer}\n{how}", ANSWER, "white", width=3.6, height=0.8)
-        draw_arrow(axes, (5.05, y), (6.2, y), "yes")
-        if row + 1 < len(QUESTIONS):
-            draw_arrow(axes, (2.6, y - 0.53), (2.6, y - 1.22), "no")
-    draw_arrow(axes, (2.6, 1.47), (2.6, 0.72), "no")
-    draw_box(axes, 2.6, 0.3, "\n".join(OTHERWISE), ANSWER, "white", width=3.6, height=0.8)
+        y = 3.82 - 1.2 * row
+        draw_box(axes, left, y, question, QUESTION, INK, width=2.12, height=0.8)
+        draw_box(axes, right, y, f"{answer}\n{how}", ANSWER, "white", width=1.48, height=0.68)
+        draw_arrow(axes, (left + 1.06, y), (right - 0.74, y), "yes")
+        draw_arrow(axes, (left, y - 0.4), (left, y - 0.8), "no")
+    draw_box(axes, left, 0.32, "\n".join(OTHERWISE), ANSWER, "white", width=1.6, height=0.5)
     return axes
 
 
@@ -80,9 +81,9 @@ def draw_box(
     from matplotlib.patches import FancyBboxPatch
 
     corner = (x - width / 2, y - height / 2)
-    style = "round,pad=0,rounding_size=0.12"
+    style = "round,pad=0,rounding_size=0.06"
     axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle=style, fc=fill, ec=LINE, lw=0.8))
-    axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=9.5, linespacing=1.35)
+    axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=9, linespacing=1.3)
 
 
 def draw_arrow(axes: Any, start: tuple[float, float], end: tuple[float, float], word: str) -> None:

@@ -64,6 +64,7 @@ from pymc_private.models.private_model import PrivateModel, require_private_mode
 from pymc_private.models.record_likelihood import SingleRecord, single_record
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import float_up
+from pymc_private.privacy.validation import check_nonnegative
 
 FIRST_SEARCH_EFFORT = 12.0
 """Effort of a first search, in walks."""
@@ -114,7 +115,8 @@ def certify(
     """
     private = require_private_model(private)
     start = time.perf_counter()
-    deadline = math.inf if seconds is None else start + min(seconds, MOST_SECONDS)
+    check_nonnegative(seconds=seconds if seconds is not None else 0)
+    deadline = math.inf if seconds is None else start + min(float(seconds), MOST_SECONDS)
     with without_tracebacks():
         return _build_certificate(private, tolerance, start, deadline, progressbar)
 

@@ -32,7 +32,7 @@ from pymc_private.models.distributions import (
 )
 from pymc_private.models.prior import PRIOR_DRAWS, PRIOR_SEED, refuse_improper
 from pymc_private.models.private_model import PrivateModel, require_private_model
-from pymc_private.privacy.validation import is_number
+from pymc_private.privacy.validation import exact_fraction, is_number
 
 OUTERMOST_TAIL = 1e-9
 """Share of a coordinate's prior on each side that Theta_L is looked for without."""
@@ -105,7 +105,7 @@ def trim(
     if unknown:
         raise DomainError(
             "trim names what is no free variable of the model",
-            got=", ".join(unknown),
+            got=", ".join(map(str, unknown)),
             allowed=", ".join(private.box),
         )
     return private.with_region(
@@ -404,4 +404,4 @@ def temper(private: PrivateModel, power: float | Fraction) -> PrivateModel:
             allowed="0 < power <= 1",
             do="powers above 1 would count records more than once",
         )
-    return private.with_power(private.power * Fraction(power))
+    return private.with_power(private.power * exact_fraction(power))

@@ -217,6 +217,7 @@ def check_plan(
     declared, mechanism = summary.of_model(private)
     refuse_other_summaries(mechanism)
     requests = _requests(what)
+    _refuse_value_of_no_model(requests, at)
     mu = split_mu(largest_mu(epsilon, delta), (1.0,) * len(requests))
     fit = fitted_summary(mechanism, summary.released)
     scale = NoiseScale(declared.neighbors, declared.records_per_unit)
@@ -274,6 +275,22 @@ def _requests(what: Any) -> list[Any]:
             allowed="text such as 'link' or 'quadratic(x)', a model, or a list of them",
         )
     return found
+
+
+def _refuse_value_of_no_model(requests: list[Any], at: Any) -> None:
+    """Refuse `at` where no alternative model would read it, or where it is no dict."""
+    if at is None or (isinstance(at, dict) and any(map(is_model, requests))):
+        return
+    raise DomainError(
+        "at= is where an alternative model is the fitted one; nothing was charged",
+        got=f"{type(at).__name__} for {', '.join(map(_shown_request, requests))}",
+        allowed="a dict of one name to a number, beside a model",
+        do="at={'gamma': 0.0}; leave it out for named departures",
+    )
+
+
+def _shown_request(request: Any) -> str:
+    return request if isinstance(request, str) else "a model"
 
 
 def _refuse_repeated(names: list[str]) -> None:

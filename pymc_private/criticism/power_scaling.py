@@ -280,7 +280,7 @@ def _scaled_priors(parameters: Any, asked: Sequence[str] | None) -> tuple[str, .
     if asked is None:
         model = parameters.model
         return tuple(name for name in parameters.names if not _reads_another(model, name))
-    names = (asked,) if isinstance(asked, str) else tuple(asked)
+    names = _listed(asked)
     _refuse_unknown(names, parameters.names, "a free variable")
     return names
 
@@ -296,16 +296,20 @@ def _quantities(
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Names of all elements, and their draws, shape (S, elements)."""
     drawn = chains.posterior.data_vars
-    asked = (var_names,) if isinstance(var_names, str) else var_names
-    wanted = list(map(str, drawn)) if asked is None else list(asked)
+    wanted = tuple(map(str, drawn)) if var_names is None else _listed(var_names)
     _refuse_unknown(wanted, list(map(str, drawn)), "a variable of the draws")
     labels = [label for name in wanted for label in element_labels(drawn[name])]
     table = np.concatenate([flat_draws(drawn[name]) for name in wanted], axis=1).astype(float)
     return tuple(labels), table
 
 
-def _refuse_unknown(names: Sequence[str], known: Sequence[str], what: str) -> None:
-    unknown = [str(name) for name in names if name not in known]
+def _listed(names: Any) -> tuple[Any, ...]:
+    """One name or several as a tuple; what is no list of them counts as one that is unknown."""
+    return (names,) if isinstance(names, str) or not np.iterable(names) else tuple(names)
+
+
+def _refuse_unknown(names: Sequence[Any], known: Sequence[str], what: str) -> None:
+    unknown = [str(name) for name in names if not (isinstance(name, str) and name in known)]
     if unknown or not names:
         raise DomainError(
             f"sensitivity names {what}",

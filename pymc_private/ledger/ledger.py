@@ -66,6 +66,7 @@ from pymc_private.ledger.sqlite import (
 from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import float_up
+from pymc_private.privacy.validation import check_flags
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,6 +146,7 @@ class Ledger:
 
         With ``read_only`` nothing is written, in or beside the file; a charge is Incompatible.
         """
+        check_flags(read_only=read_only)
         return _reference(absolute_path(path), None, read_only)
 
     @staticmethod

@@ -138,7 +138,9 @@ def absolute_path(path: str | os.PathLike[str]) -> str:
     DomainError
         It is not the name of a file.
     """
-    text = str(check_file_path(path, "a ledger's place")) if path != "" else ""
+    text = (
+        str(check_file_path(path, "a ledger's place")) if not isinstance(path, str) or path else ""
+    )
     if not text or text == ":memory:" or text.startswith("file:"):
         raise DomainError(
             "This is not a path for a ledger.",

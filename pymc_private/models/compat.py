@@ -38,6 +38,7 @@ from pymc_private.analysis.intervals.special import i0e, is_step_spline, spline_
 from pymc_private.analysis.record_dependence import label_op
 from pymc_private.analysis.row_equivalence import number_op
 from pymc_private.privacy.rounding import format_number
+from pymc_private.privacy.validation import check_flags
 
 ARVIZ_GENERATION = 0 if version("arviz").startswith("0.") else 1
 """ArviZ itself takes most of a second to import, so it is loaded where it is first used."""
@@ -337,6 +338,7 @@ def _is_watched(shown: bool) -> bool:
     """Whether a bar is wanted, and somebody can see it: a file gets empty lines."""
     from rich import get_console
 
+    check_flags(progressbar=shown)
     watched = get_console().is_terminal or get_console().is_jupyter
     return bool(shown and watched and not is_notebook_without_bars() and _BARS_WANTED.get())
 

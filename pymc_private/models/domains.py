@@ -205,7 +205,7 @@ class Categories:
     values: tuple[float, ...]
 
     def __init__(self, values: Iterable[Any]) -> None:
-        given = list(values) if isinstance(values, Iterable) else None
+        given = list(values) if np.iterable(values) else None
         if given is not None and any(value is ... for value in given):
             raise DomainError(
                 "categories have no values yet",

@@ -208,7 +208,7 @@ def _check_arguments(model: Any, names: Sequence[str], points: Any) -> None:
     if not isinstance(model, pm.Model):
         raise DomainError("marginalize takes a model", got=type(model).__name__, allowed="pm.Model")
     free = [rv.name for rv in model.free_RVs]
-    unknown = [name for name in names if name not in free]
+    unknown = [name for name in names if not (isinstance(name, str) and name in free)]
     if unknown or not names:
         raise DomainError(
             "marginalize sums over free variables",

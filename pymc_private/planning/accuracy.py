@@ -32,9 +32,13 @@ from pymc_private.privacy.rounding import format_number, times_up
 from pymc_private.privacy.validation import (
     MAX_COUNT,
     check_count,
+    check_counts,
+    check_delta,
     check_open_unit,
     check_positive,
     double_up,
+    exact_fraction,
+    listed,
     refuse_mask,
     vectorized,
 )
@@ -94,7 +98,7 @@ def records_needed(
             got=f"epsilon = {epsilon}, delta = {delta}",
             do="a larger epsilon or delta, fewer draws, or a smaller range",
         )
-    return math.ceil(Fraction(information) / Fraction(power))
+    return math.ceil(exact_fraction(information) / Fraction(power))
 
 
 def draws_needed(loss: float, responses: int = 2, queries: int = 1, failure: float = 0.05) -> int:
@@ -552,12 +556,13 @@ def study(
           1      1             200   0.5007                  1     0.2453
           1     10           1,291  0.07748             0.9362    0.09951
     """
-    rows = []
-    for epsilon in epsilons:
-        for count in draws:
+    check_positive(R=R, information=information)
+    R, delta, rows = double_up(R, "R"), check_delta(delta), []
+    for epsilon in listed(epsilons, "epsilons"):
+        for count in check_counts(draws, "numbers of draws"):
             power = power_affordable(epsilon, delta, count, R)
             need = records_needed(information, R, epsilon, delta, count)
             loss = min(1.0, psaqr_loss(count, failure, 2, 1))
             seen = float(advantage(times_up(power, R), count))
-            rows.append((float(epsilon), int(count), need, power, loss, seen))
-    return Study(float(R), float(delta), float(information), tuple(rows))
+            rows.append((float(epsilon), count, need, power, loss, seen))
+    return Study(R, delta, float(information), tuple(rows))

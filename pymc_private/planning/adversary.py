@@ -25,6 +25,7 @@ from pymc_private.privacy.rounding import format_number, times_up
 from pymc_private.privacy.validation import (
     MAX_COUNT,
     check_count,
+    check_counts,
     check_nonnegative,
     check_open_unit,
     check_positive,
@@ -248,10 +249,10 @@ def adversary(guarantee: Guarantee, records: Sequence[int] = DEFAULT_RECORDS) ->
     """
     _check_guarantee(guarantee)
     rows = []
-    for k in records:
+    for k in check_counts(records, "numbers of records"):
         tv = min(1.0, float(guarantee.group(k).delta(0.0)))
         floor = reconstruction_floor(guarantee, 1.0, k)
-        rows.append((int(k), tv, min(1.0, (1.0 + tv) / 2.0 * ROUND_UP_FACTOR), floor))
+        rows.append((k, tv, min(1.0, (1.0 + tv) / 2.0 * ROUND_UP_FACTOR), floor))
     claim = "; ".join(str(event) for event in guarantee.events) or "nothing"
     return Adversary(f"{claim} (delta(0) = {format_number(guarantee.delta(0.0))})", tuple(rows))
 

@@ -10,7 +10,13 @@ from typing import Any
 from pymc_private.planning.table import ACCENT, OTHER, BoundsTable, plain_axes, set_title
 from pymc_private.privacy import br_tv, br_zcdp_tight
 from pymc_private.privacy.rounding import times_up
-from pymc_private.privacy.validation import check_count, double_up, vectorized
+from pymc_private.privacy.validation import (
+    check_count,
+    check_counts,
+    check_nonnegative,
+    double_up,
+    vectorized,
+)
 
 DEFAULT_RECORDS = (1, 2, 5, 10, 20, 50, 100)
 
@@ -129,9 +135,10 @@ def robustness(R: float, records: Sequence[int] = DEFAULT_RECORDS) -> Robustness
                   1    0.00125              0.025           1.106
                  10     0.1234              0.245           2.719
     """
+    check_nonnegative(R=R)
     rows = tuple(
-        (int(k), float(posterior_kl(R, k)), float(posterior_tv(R, k)), _exp_up(_group_range(R, k)))
-        for k in records
+        (k, float(posterior_kl(R, k)), float(posterior_tv(R, k)), _exp_up(_group_range(R, k)))
+        for k in check_counts(records, "numbers of records")
     )
     return Robustness(double_up(R, "a range"), rows)
 

@@ -37,7 +37,7 @@ from pymc_private.posterior.plan import WEIGHTED_ON_DOMAIN, FrontierRow, Plan
 from pymc_private.posterior.weigh import DRAWS, check_release_kind, plan_release
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import format_number
-from pymc_private.privacy.validation import is_number
+from pymc_private.privacy.validation import check_flags, is_number
 from pymc_private.samplers.choose import AUTO, choose_sampler, sampler_candidates
 from pymc_private.samplers.method import Method
 from pymc_private.summaries.summary_plan import SummaryPlan
@@ -147,6 +147,7 @@ def calibrate(
     Theory T1-T4, T7, T25; Lindley (1956), Chaloner and Verdinelli (1995) for the information.
     """
     check_release_kind(release, method)
+    check_flags(temper=temper, strict=strict, clip=False if clip is None else clip)
     if release != DRAWS:
         options = {"draws": draws, "temper": temper, "clip": clip, "sampler": sampler,
                    "strict": strict}  # fmt: skip

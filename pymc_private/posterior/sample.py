@@ -26,6 +26,7 @@ from pymc_private.posterior.calibrate import calibrate, plan_at_cost
 from pymc_private.posterior.plan import Plan, improvements
 from pymc_private.posterior.rehearsal import rehearse_draw
 from pymc_private.privacy.rounding import format_count
+from pymc_private.privacy.validation import check_flags
 from pymc_private.release import charge
 from pymc_private.release.arguments import (
     refuse_keywords,
@@ -143,6 +144,7 @@ def sample(
     """
     refuse_keywords(sample, declaration, UNSUPPORTED_KEYWORDS)
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    check_flags(accept_prior=accept_prior, progressbar=progressbar)
     check_executor(executor)
     with progress_bars(progressbar):
         plan = resolve_plan(what, draws, epsilon, delta, declaration, sampler)

@@ -24,6 +24,7 @@ from pymc_private.privacy.validation import (
     check_nonnegative,
     check_open_unit,
     check_positive,
+    double_up,
     exact_fraction,
 )
 
@@ -166,6 +167,7 @@ def power_affordable(epsilon: float, delta: float, draws: int, R: float) -> floa
     """
     check_nonnegative(epsilon=epsilon)
     check_positive(R=R)
+    R = double_up(R, "R")
     if br_eps(delta, draws, R) <= epsilon:
         return 1.0
     return _largest_argument(lambda power: br_eps(delta, draws, times_up(power, R)), epsilon)

@@ -16,7 +16,7 @@ import operator
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational, Real
@@ -112,6 +112,13 @@ def check_open_unit(**named: Any) -> None:
             raise DomainError(f"{name} lies in (0, 1)", got=value, allowed=f"0 < {name} < 1")
 
 
+def check_flags(**named: Any) -> None:
+    """Refuse what is neither True nor False: the text "no" would count as a yes."""
+    for name, value in named.items():
+        if not isinstance(value, bool | np.bool_):
+            raise DomainError(f"{name}= is True or False", got=repr(value)[:60])
+
+
 def check_renyi_order(order: Any) -> None:
     """Refuse Renyi orders below one."""
     if not (is_number(order) and order >= 1.0):
@@ -189,6 +196,19 @@ def check_count(value: Any, name: str) -> int:
     if number > MAX_COUNT:
         raise DomainError(f"{name} is too large", got=value, allowed=f"1, 2, 3, ..., {MAX_COUNT}")
     return number
+
+
+def check_counts(values: Any, name: str) -> list[int]:
+    """A list of whole numbers >= 1; refuses a single one."""
+    return [check_count(value, name) for value in listed(values, name)]
+
+
+def listed(values: Any, name: str) -> list[Any]:
+    """Several numbers as a list; refuses one by itself, and text, which has letters only."""
+    if not np.iterable(values) or isinstance(values, str | bytes | Mapping):
+        raise DomainError(f"{name} are a list", got=type(values).__name__, allowed="[1, 10]")
+    refuse_mask(values, name)
+    return list(values)
 
 
 def as_python_int(number: Any) -> Any:

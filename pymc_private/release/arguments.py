@@ -54,9 +54,19 @@ def refuse_second_declaration(declaration: Mapping[str, Any]) -> None:
         )
 
 
+def equals(value: Any, fixed: Any) -> bool:
+    """Whether they are one value; an array or a missing one equals nothing."""
+    try:
+        return bool(value == fixed)
+    except (TypeError, ValueError):
+        return False
+
+
 def refuse_other_numbers(given: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
     """Refuse numbers beside a plan that are not its own; None was not given (`DomainError`)."""
-    other = [key for key, value in given.items() if value is not None and value != fixed[key]]
+    other = [
+        key for key, value in given.items() if value is not None and not equals(value, fixed[key])
+    ]
     if other:
         raise DomainError(
             "a plan fixes its numbers",

@@ -36,7 +36,7 @@ from pymc_private.ledger import Entry, Ledger
 from pymc_private.models.compat import is_notebook_without_bars
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.rounding import format_number
-from pymc_private.privacy.validation import check_storable_text
+from pymc_private.privacy.validation import check_flags, check_storable_text
 from pymc_private.release import storage
 
 Result = TypeVar("Result")
@@ -102,6 +102,7 @@ class ReleaseOptions:
 
     def __post_init__(self) -> None:
         check_ledger(self.ledger)
+        check_flags(again=self.again)
         if self.name is not None:
             check_storable_text(self.name, "the name of a release")
         check_storable_text(str(self.data_version), "data_version", empty=True)

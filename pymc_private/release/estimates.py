@@ -336,8 +336,7 @@ def prob(release: ReleaseContents, event: FunctionOfDraws, *, delta: float = 0.0
     count = release.posterior.sizes["draw"]
     answer = checked_events(np.asarray(evaluate_event(release, event)), count)
     hits = answer.reshape(count, -1).sum(axis=0)
-    check_failure(delta)
-    tail = float(delta) / (2 * max(hits.size, 1))
+    tail = check_failure(delta) / (2 * max(hits.size, 1))
     with np.errstate(invalid="ignore"):
         lower = np.where(hits == 0, 0.0, scipy.stats.beta.ppf(tail, hits, count - hits + 1))
         upper = np.where(hits == count, 1.0, scipy.stats.beta.ppf(1 - tail, hits + 1, count - hits))
@@ -387,14 +386,14 @@ def labeled_like(release: ReleaseContents, answer: np.ndarray) -> xr.DataArray:
 
 def _half_width(draws: int, elements: int, delta: float) -> float:
     """sqrt(log(2 k / delta) / (2 N)): two-sided DKW, and Hoeffding on a box of width one."""
-    check_failure(delta)
-    return float(dkw_halfwidth(draws, delta / (2 * max(elements, 1))))
+    return float(dkw_halfwidth(draws, check_failure(delta) / (2 * max(elements, 1))))
 
 
-def check_failure(delta: float) -> None:
-    """Refuse a failure probability outside (0, 1)."""
+def check_failure(delta: Any) -> float:
+    """A failure probability as a double; refuses one outside (0, 1)."""
     if not (is_number(delta) and 0 < delta < 1):
         raise DomainError("A bound fails with a probability inside (0, 1).", got=delta)
+    return float(delta)
 
 
 def normal_estimate(
@@ -410,10 +409,10 @@ def normal_estimate(
 
     `ends` are bounds that hold for any value, such as 0 and 1 of a probability.
     """
-    check_failure(delta)
+    tail = check_failure(delta) / 2
     value, mcse = columns
     elements = max(value.shape[-1] if value.ndim else 1, 1)
-    half = float(-ndtri(delta / (2.0 * elements))) * mcse
+    half = float(-ndtri(tail / elements)) * mcse
     parts = value, np.maximum(value - half, ends[0]), np.minimum(value + half, ends[1]), mcse
     return make_estimate(
         release,
@@ -464,8 +463,8 @@ def make_estimate(
         upper=label(upper),
         mcse=label(mcse),
         draws=release.posterior.sizes["draw"],
-        confidence=1 - delta,
-        method=_method_text(release, inequality, 1 - delta, elements),
+        confidence=1 - float(delta),
+        method=_method_text(release, inequality, 1 - float(delta), elements),
         note=note,
     )
 

@@ -146,7 +146,8 @@ def predict(
     found = _evaluate_draws(graph, list(parameters[0].values()), parameters[1], release)
     dims = model.named_vars_to_dims.get(variable.name) or ()
     draws = _as_dataarray(variable.name, found, dims)
-    known = bounds or _implied_bounds(model, variable, found.shape[1:])
+    stated = None if bounds is None else _stated_bounds(bounds)
+    known = stated or _implied_bounds(model, variable, found.shape[1:])
     return Prediction(
         draws, mean_of_array(release, f"prediction of {variable.name}", draws, known, delta)
     )
@@ -166,13 +167,34 @@ def _predicted_variable(model: Any, what: str | None) -> Any:
                 do="pass model=, the original model or a skeleton of it on made-up data",
             )
         raise DomainError("Which variable?", got="what=None", allowed=", ".join(names))
-    if what not in names:
+    if not (isinstance(what, str) and what in names):
         raise DomainError(
             "Only an observed variable or a Deterministic is predicted.",
-            got=what,
+            got=what if isinstance(what, str) else type(what).__name__,
             allowed=", ".join(names),
         )
     return model[what]
+
+
+def _stated_bounds(bounds: Any) -> tuple[float, float]:
+    """Ends of a public range, which may be infinite."""
+    try:
+        low, high = (float(end) for end in bounds)
+    except (TypeError, ValueError, OverflowError):
+        low = high = np.nan
+    if not low < high:
+        raise DomainError(
+            "bounds= are two numbers, lower < upper.", got=repr(bounds)[:60], allowed="(0, 1)"
+        )
+    return low, high
+
+
+def _as_array(value: Any) -> np.ndarray:
+    """What NumPy makes of a covariate; an object that it cannot read stays one."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError):  # ragged lists, tables that have no array
+        return np.array(None)
 
 
 def covariate_replacements(model: Any, covariates: Mapping[str, Any]) -> dict[Variable, Variable]:
@@ -186,7 +208,7 @@ def covariate_replacements(model: Any, covariates: Mapping[str, Any]) -> dict[Va
                 allowed=", ".join(data) or "none: write covariates as pm.Data",
             )
         old = data[name]
-        array = np.asarray(value)
+        array = _as_array(value)
         if array.ndim != old.type.ndim or array.dtype.kind not in "iufb":
             raise DomainError(
                 f"Covariate {name!r} has another number of axes, or is no array of numbers.",

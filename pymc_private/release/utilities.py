@@ -306,7 +306,8 @@ def response_space(responses: Any) -> list[Any] | ResponseBox:
 
     Refuses none, too many, unhashable ones, and a box that is empty or of too many dimensions.
     """
-    if hasattr(responses, "lower") and hasattr(responses, "upper"):
+    text = isinstance(responses, str | bytes)  # has methods of these names
+    if not text and hasattr(responses, "lower") and hasattr(responses, "upper"):
         return _response_box(responses.lower, responses.upper)
     return finite_responses(responses)
 
@@ -314,6 +315,8 @@ def response_space(responses: Any) -> list[Any] | ResponseBox:
 def finite_responses(responses: Iterable[Hashable]) -> list[Any]:
     """Finitely many responses, each once; refuses none, unhashable ones and too many."""
     try:
+        if isinstance(responses, str | bytes):
+            raise TypeError  # one text is one response, not its letters
         options = list(dict.fromkeys(responses))
     except TypeError as cause:
         raise DomainError(

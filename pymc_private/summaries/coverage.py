@@ -179,7 +179,7 @@ def simulate_coverage(
     """
     count = check_count(simulations, "simulations")
     masses = _checked_levels(levels)
-    rng = np.random.default_rng(random_seed)
+    rng = _generator(random_seed)
     study = _Study(plan, masses, check_count(draws, "draws"), rng, reference)
     with progress_bar(count, progressbar, "simulations") as progress:
         for done in range(count):
@@ -189,8 +189,21 @@ def simulate_coverage(
     return study.result()
 
 
+def _generator(seed: Any) -> np.random.Generator:
+    """NumPy's generator of this seed; refuses what is none."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise DomainError(
+            "random_seed is a whole number", got=repr(seed)[:60], allowed="0, 1, 2, ..."
+        ) from None
+
+
 def _checked_levels(levels: Sequence[float]) -> tuple[float, ...]:
-    masses = tuple(float(v) for v in np.atleast_1d(np.asarray(levels, dtype=float)))
+    try:
+        masses = tuple(float(v) for v in np.atleast_1d(np.asarray(levels, dtype=float)))
+    except (TypeError, ValueError):  # text, or lists in lists
+        masses = ()
     if not masses or not all(0.0 < v < 1.0 for v in masses):
         raise DomainError("the mass of an interval lies inside (0, 1)", got=repr(levels)[:60])
     return masses

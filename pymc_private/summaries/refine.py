@@ -25,7 +25,7 @@ from pymc_private.models.verdict import variance_removed, verdict_of
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.cards import html_card
 from pymc_private.privacy.rounding import format_number
-from pymc_private.privacy.validation import check_positive
+from pymc_private.privacy.validation import check_flags, check_positive, is_number
 from pymc_private.release import charge
 from pymc_private.release.allowed import as_float
 from pymc_private.release.charge import ReleaseOptions, suppress_warnings
@@ -290,6 +290,7 @@ def refine(
     Dong, Roth and Su (2022); theory T30, T31, T33-T36.
     """
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    check_flags(accept=accept, progressbar=progressbar)
     plan = _resolve_plan(what, epsilon, private)
     _refuse_changed_model(plan)
     if not plan.first.private and random_seed is None:
@@ -410,7 +411,7 @@ ROUNDS: dict[str, Callable[[Any, Any, float, float], SecondRound]] = {
 def _resolve_plan(what: Any, epsilon: float | None, private: PrivateModel | None) -> RefinementPlan:
     """The plan that is given, or one made of a summary."""
     if isinstance(what, RefinementPlan):
-        if epsilon not in (None, what.epsilon):
+        if epsilon is not None and not (is_number(epsilon) and epsilon == what.epsilon):
             raise DomainError(
                 "a plan fixes its numbers; nothing was charged",
                 got=f"epsilon={epsilon!r}",

@@ -14,8 +14,10 @@ from typing import Any, overload
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.ledger import Ledger
 from pymc_private.models.private_model import PrivateModel, privatize
+from pymc_private.privacy.validation import check_flags
 from pymc_private.release import charge
 from pymc_private.release.arguments import (
+    equals,
     refuse_keywords,
     refuse_other_numbers,
     refuse_second_declaration,
@@ -172,6 +174,7 @@ def summarize(
     """
     refuse_keywords(summarize, declaration, DRAW_KEYWORDS)
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    check_flags(accept_prior=accept_prior, accept=accept, progressbar=progressbar)
     if isinstance(what, list | tuple):
         refuse_second_declaration(declaration)
         request = {"method": method, "reference": reference, "n": n}
@@ -242,9 +245,9 @@ def _refuse_other_numbers(
     """Refuse numbers given beside a plan that are not the plan's own."""
     given = {
         "epsilon": epsilon,
-        "delta": delta or None,
-        "method": None if method == AUTO else method,
-        "n": None if n in (plan.n, plan.guess) else n,
+        "delta": None if equals(delta, 0.0) else delta,
+        "method": None if equals(method, AUTO) else method,
+        "n": None if equals(n, plan.n) or equals(n, plan.guess) else n,
         "reference": None if reference is None else "a reference of its own",
     }
     reference_text = "none" if plan.reference is None else "that of the plan"

@@ -28,6 +28,7 @@ from pymc_private.models.verdict import share_text
 from pymc_private.privacy import cards
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.privacy.validation import check_flags
 from pymc_private.release import citations, display, storage
 from pymc_private.release.allowed import as_float
 from pymc_private.release.publishable import Publishable
@@ -181,6 +182,7 @@ class Summary(PointsElsewhere, Publishable):
 
     def _refuse_unusable(self, accept: bool) -> None:
         """Refuse a posterior that the summary's own warnings refuse."""
+        check_flags(accept=accept)
         refused = [caution.text for caution in self.warnings if caution.refuse]
         if refused and not (accept or self._accepted):
             raise NotInformative(

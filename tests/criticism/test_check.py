@@ -124,6 +124,10 @@ def test_what_cannot_be_checked_is_refused_and_nothing_is_charged(summary, plan)
         (pmp.errors.BudgetExceeded, "epsilon", lambda: pmp.check(plan, ledger=cells)),
         (DomainError, "nothing was charged", lambda: pmp.check_plan(summary, [], **BUDGET)),
         (DomainError, "once", lambda: pmp.check_plan(summary, ["link", "link"], **BUDGET)),
+        (DomainError, "leave it out",
+         lambda: pmp.check_plan(summary, "link", at={"g": 0.0}, **BUDGET)),
+        (DomainError, "dict", lambda: pmp.check_plan(summary, other, at=0.0, **BUDGET)),
+        (DomainError, "True or False", lambda: pmp.check(plan, ledger=book, again="no")),
         (DomainError, "fitted to a summary", lambda: pmp.check_plan(plan, "link", **BUDGET)),
         (DomainError, "delta", lambda: pmp.check_plan(summary, "link", epsilon=1, delta=0)),
     ):  # fmt: skip

@@ -3,9 +3,10 @@
 Run ``python -m benchmarks.scale [rows] [engine ...]``, rows such as ``1e5,1e6``. A Parquet folder
 of ten covariates and a binary outcome is written to a temporary folder; each engine sums all its
 columns, and then summarizes a logistic model of it at epsilon = 1, each in a process of its own.
-Columns: seconds of processor time of the engine's own pass, of the plan, of the check before the
-charge, and of the whole summary (check, rehearsal, pilots, main pass, and compilation), seconds by
-the clock of the summary, and the largest memory (MB); all of them of the process and its children,
+Columns: seconds of processor time of the engine's own pass, of the plan, of compilation, of the
+check before the charge, of the main pass, and of the whole summary (these three, rehearsal and
+pilots), seconds by the clock of the summary, and the largest memory (MB); all of them of the
+process and its children,
 such as the workers of Spark and its Java (Linux). All engines must release the same sums, to the
 bit, under noise of one public seed: ``--bits`` prints a digest of them.
 """
@@ -167,20 +168,18 @@ def digest(plan: Any, table: Any) -> str:
 def measure(engine: str, path: Path, n: int, bits: bool) -> None:
     """Print one row of the table."""
     import pymc_private as pmp
+    from pymc_private.summaries import compiling
     from pymc_private.summaries.tables.table_records import TableRecords
 
     table, own_pass = ENGINES[engine](path)
     if bits:
         print(f"{n:10.0e} {engine:8s} {digest(planned(n), table)}", flush=True)
         return
-    check, checked = TableRecords.check, []
-
-    def timed(self: TableRecords) -> None:
-        start = processor_seconds()
-        check(self)
-        checked.append(processor_seconds() - start)
-
-    TableRecords.check = timed  # type: ignore[method-assign]
+    compiling_, check, main_ = (
+        seconds_of(place, name)
+        for place, name in ((compiling, "_agreeing_loops"), (TableRecords, "check"),
+                            (TableRecords, "add_up"))
+    )  # fmt: skip
     memory, marks = Memory(), [processor_seconds()]
     own_pass(table)
     marks.append(processor_seconds())
@@ -191,8 +190,23 @@ def measure(engine: str, path: Path, n: int, bits: bool) -> None:
     pmp.summarize(plan, data=table, ledger=ledger, progressbar=False)
     marks.append(processor_seconds())
     own, planning, summary = np.diff(marks)
-    print(f"{n:10.0e} {engine:8s} {own:8.1f} {planning:8.1f} {checked[0]:8.1f} {summary:8.1f} "
-          f"{time.time() - clock:8.1f} {memory.most / 2**20:8.0f}", flush=True)  # fmt: skip
+    parts = [own, planning, sum(compiling_), sum(check) - sum(compiling_), sum(main_), summary]
+    print(f"{n:10.0e} {engine:8s} " + " ".join(f"{part:8.1f}" for part in parts)
+          + f" {time.time() - clock:8.1f} {memory.most / 2**20:8.0f}", flush=True)  # fmt: skip
+
+
+def seconds_of(place: Any, name: str) -> list[float]:
+    """Seconds of processor time of each call of a function from now on."""
+    function, found = getattr(place, name), []
+
+    def timed(*arguments: Any) -> Any:
+        start = processor_seconds()
+        result = function(*arguments)
+        found.append(processor_seconds() - start)
+        return result
+
+    setattr(place, name, timed)
+    return found
 
 
 def main() -> None:
@@ -207,8 +221,8 @@ def main() -> None:
     if given.path is not None:
         measure(given.engines[0], given.path, int(float(given.rows)), given.bits)
         return
-    header = f"{'engine':8s} {'own':>8s} {'plan':>8s} {'check':>8s} {'summary':>8s} "
-    header += f"{'clock':>8s} {'MB':>8s}"
+    names = ["own", "plan", "compile", "check", "main", "summary", "clock", "MB"]
+    header = f"{'engine':8s} " + " ".join(f"{name:>8s}" for name in names)
     print(f"{'rows':>10s} {header if not given.bits else 'engine'}")
     for rows in given.rows.split(","):
         with tempfile.TemporaryDirectory() as folder:

@@ -83,11 +83,11 @@ class TableRecords:
         self.told: Told | None = None
         self._kept: ArrayRecords | None = None
         self._pilots: ArrayRecords | None = None
-        large = coins is not None or self._is_large
+        large = coins is not None or self.is_large
         self.reads_on_workers = large and runs_on_workers(table)
 
     @property
-    def _is_large(self) -> bool:
+    def is_large(self) -> bool:
         """Whether so many rows, public or guessed, would not be kept."""
         return (self.private.table_rows or 0) * len(self.reader.read_names) > MOST_KEPT
 
@@ -145,7 +145,7 @@ class TableRecords:
 
     def _checked_here(self) -> Reading:
         """Check all rows, and keep the pilots, and all of a small table."""
-        found = FirstReading(self.reader)
+        found = FirstReading(self.reader, not self.is_large)
         for given in self.table.batches(self.reader.read_names):
             found.take(given)
             self.tell(found.reading.rows)
@@ -284,13 +284,13 @@ class FirstReading:
     ----------
     reading : Reading
     kept : list of batches of records, or None
-        All rows, unless they are too many.
+        All rows, unless they are too many, or will be.
     pilots : list of batches of records
     """
 
-    def __init__(self, reader: RowReader) -> None:
+    def __init__(self, reader: RowReader, keep: bool = True) -> None:
         self.reader, self.reading = reader, Reading()
-        self.kept: list[dict[str, np.ndarray]] | None = []
+        self.kept: list[dict[str, np.ndarray]] | None = [] if keep else None
         self.pilots: list[dict[str, np.ndarray]] = []
 
     def take(self, given: dict[str, np.ndarray]) -> None:
@@ -318,7 +318,7 @@ def check_together(tables: Sequence[TableRecords]) -> None:
     for one in tables:
         COMPILER.expect(one.private.table_rows or 0)
         one.check_units()
-    found = [FirstReading(one.reader) for one in tables]
+    found = [FirstReading(one.reader, not one.is_large) for one in tables]
     names = dict.fromkeys(name for one in tables for name in one.reader.read_names)
     for given in tables[0].table.batches(list(names)):
         for each in found:

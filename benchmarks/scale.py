@@ -6,9 +6,8 @@ columns, and then summarizes a logistic model of it at epsilon = 1, each in a pr
 Columns: seconds of processor time of the engine's own pass, of the plan, of compilation, of the
 check before the charge, of the main pass, and of the whole summary (these three, rehearsal and
 pilots), seconds by the clock of the summary, and the largest memory (MB); all of them of the
-process and its children,
-such as the workers of Spark and its Java (Linux). All engines must release the same sums, to the
-bit, under noise of one public seed: ``--bits`` prints a digest of them.
+process and its children, such as the workers of Spark and its Java (Linux). All engines must
+release the same sums, to the bit, under noise of one public seed: ``--bits`` prints a digest.
 """
 
 from __future__ import annotations

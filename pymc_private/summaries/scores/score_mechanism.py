@@ -59,9 +59,16 @@ from pymc_private.summaries.scores.near_zero import prior_near_zero
 from pymc_private.summaries.scores.pilot import (
     NoisyScore,
     NormalPrior,
+    model_at_point,
     posterior_mode,
 )
-from pymc_private.summaries.scores.pilot_distance import distance_from_pilots, pilot_cautions
+from pymc_private.summaries.scores.pilot_distance import (
+    distance_from_pilots,
+    pilot_cautions,
+    pilot_error,
+    score_cautions,
+    score_distance,
+)
 from pymc_private.summaries.scores.pilot_part import PilotPart, RecordKinds
 from pymc_private.summaries.scores.read_parameters import (
     ReadCoefficients,
@@ -103,8 +110,6 @@ INFORMATION_DRAWS, INFORMATION_SEED = 12, 20260103
 """Prior draws over which the expected information is averaged."""
 MOST_OF_INFORMATION = 0.999
 """A score has at most this share of the information of its records."""
-WARN_DISTANCE, REFUSE_DISTANCE = 10.0, 25.0
-"""Squared length of g at theta_t, per parameter, in units of its covariance."""
 
 
 class ScoreMechanism:
@@ -468,10 +473,22 @@ class ScoreMechanism:
         found += hidden_caution(hidden)
         if least < WARN_EIGENVALUE:
             found += [weak_curvature(least), *self._pilot_cautions(released)]
-        distance = final_distance(releases[-1], weights)
-        if distance > WARN_DISTANCE:
-            found.append(_far_score(distance))
-        return found
+        distance = score_distance(releases[-1], weights, self.pilot_error(large, weights, releases))
+        return found + score_cautions(distance)
+
+    def pilot_error(
+        self,
+        large: CovariateReference,
+        weights: np.ndarray,
+        releases: Sequence[NoisyScore],
+    ) -> np.ndarray | None:
+        """How far off 0 the mean of g is where theta_t rests on pilots of a part of the records."""
+        if self.design.part is None or len(releases) > ROUNDS + 1:
+            return None
+        *pilots, final = releases
+        at = model_at_point(self.model, final.score.theta, large.rows)
+        words = at, weights, self.design.prior, self.design.reference_error
+        return pilot_error(pilots, final, self.design.part.share, *words)
 
     def told(self, released: Mapping[str, np.ndarray]) -> tuple[float, list[str]]:
         """The least eigenvalue of the noisy curvature in units of its noise, and hidden groups.
@@ -500,13 +517,6 @@ class ScoreMechanism:
         return pilot_cautions(distance)
 
 
-def final_distance(final: NoisyScore, weights: np.ndarray) -> float:
-    """g' (J + s^2 I)^-1 g / p at theta_t."""
-    _, second = final.clipped.moments(weights * final.square_weight)
-    noise = final.sd**2 * np.eye(len(second))
-    return float(final.value @ np.linalg.solve(second + noise, final.value)) / len(second)
-
-
 def pooled_curvature(
     noisy: np.ndarray, public: Sequence[np.ndarray], sds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
@@ -533,15 +543,6 @@ def noise_precision(precision: np.ndarray, count: float) -> np.ndarray:
     values, vectors = np.linalg.eigh((precision + precision.T) / 2.0)
     values = np.clip(values, 1e-12 * count, MOST_OF_INFORMATION * count)
     return (vectors / (1.0 / values - 1.0 / count)) @ vectors.T
-
-
-def _far_score(distance: float) -> Caution:
-    return Caution(
-        f"the final score lies {distance:.3g} squared standard deviations per parameter from 0 "
-        f"(up to {WARN_DISTANCE:g} is usual): pilots stopped far from the posterior mode, or the "
-        "model does not fit the data",
-        refuse=distance > REFUSE_DISTANCE,
-    )
 
 
 def reference_of(released: Mapping[str, np.ndarray], name: str) -> CovariateReference:

@@ -10,8 +10,15 @@ from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.summaries.lattice import TermLattice, pack_symmetric
 from pymc_private.summaries.noise import NoiseScale, SimulatedNoise
 from pymc_private.summaries.record_table import COIN, ArrayRecords
+from pymc_private.summaries.scores.pilot_distance import (
+    WARN_SCORE,
+    ScoreDistance,
+    score_cautions,
+    score_distance,
+)
 from pymc_private.summaries.scores.pilot_part import PilotPart, pilot_part
 from pymc_private.summaries.scores.score_budget import score_budget
+from pymc_private.summaries.scores.score_mechanism import reference_of
 from pymc_private.summaries.weighted_sums import WEIGHT_ONE, BoundedSum
 from tests.summaries.scores.test_scores import THETA, mechanism, posterior, records
 
@@ -135,6 +142,35 @@ def test_without_noise_the_posterior_holds_the_parameters(relation):
     assert np.sqrt((((found.mean - other.mean) / other.sd) ** 2).mean()) < 0.5
     assert 0.85 < np.median(found.sd / other.sd) < 1.3
     assert not any(caution.refuse for caution in plan.warnings(released))
+
+
+def test_a_final_score_is_compared_with_what_its_pilots_have_seen():
+    """Pilots of one record in 16 are some 4 posterior sds off, which is no reason to refuse."""
+    plan = mechanism(mu=30.0, n=100_000, part=PilotPart(2**12))
+    far, near = [], []
+    for k in range(2):
+        data = records(plan.model, THETA, 100_000, 20 + k)
+        released = plan.release(data, SimulatedNoise(np.random.default_rng(40 + k)))
+        large = reference_of(released, "large")
+        weights = float(released["count"]) * large.weights
+        releases = plan.noisy_scores(released, large.rows)
+        far.append(score_distance(releases[-1], weights).relative)
+        error = plan.pilot_error(large, weights, releases)
+        near.append(score_distance(releases[-1], weights, error))
+        assert not any("final score" in caution.text for caution in plan.warnings(released))
+    assert np.mean(far) > WARN_SCORE
+    assert 0.2 < np.mean([one.relative for one in near]) < 5.0
+    assert max(one.bend for one in near) < 0.5
+
+
+def test_scores_that_are_too_far_are_refused():
+    def said(relative, bend):
+        return [(c.refuse, c.text[:40]) for c in score_cautions(ScoreDistance(relative, bend))]
+
+    assert said(9.0, 0.4) == []
+    assert [refuse for refuse, _ in said(12.0, 0.0)] == [False]
+    assert [refuse for refuse, _ in said(26.0, 0.6)] == [True, False]
+    assert [refuse for refuse, _ in said(1.0, 1.1)] == [True]
 
 
 @pytest.mark.audit

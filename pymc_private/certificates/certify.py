@@ -116,7 +116,7 @@ def certify(
     private = require_private_model(private)
     start = time.perf_counter()
     check_nonnegative(seconds=seconds if seconds is not None else 0)
-    deadline = math.inf if seconds is None else start + min(float(seconds), MOST_SECONDS)
+    deadline = math.inf if seconds is None else start + float(min(seconds, MOST_SECONDS))
     with without_tracebacks():
         return _build_certificate(private, tolerance, start, deadline, progressbar)
 

@@ -9,7 +9,7 @@ name. `constants` lists arrays that were embedded into a model's graph with a re
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -206,7 +206,7 @@ def public_names(public: Any) -> tuple[str, ...]:
     """The names listed in public=; a single name may come by itself, and is not split up."""
     if isinstance(public, str):
         return (public,)
-    if np.iterable(public) and not isinstance(public, bytes):
+    if isinstance(public, Iterable) and np.iterable(public) and not isinstance(public, bytes):
         names = tuple(public)
         if all(isinstance(name, str) for name in names):
             return names

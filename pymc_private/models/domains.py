@@ -205,7 +205,8 @@ class Categories:
     values: tuple[float, ...]
 
     def __init__(self, values: Iterable[Any]) -> None:
-        given = list(values) if np.iterable(values) else None
+        listed = isinstance(values, Iterable) and np.iterable(values)  # arrays of no axis are not
+        given = list(values) if listed else None
         if given is not None and any(value is ... for value in given):
             raise DomainError(
                 "categories have no values yet",

@@ -205,10 +205,13 @@ def check_counts(values: Any, name: str) -> list[int]:
 
 def listed(values: Any, name: str) -> list[Any]:
     """Several numbers as a list; refuses one by itself, and text, which has letters only."""
-    if not np.iterable(values) or isinstance(values, str | bytes | Mapping):
-        raise DomainError(f"{name} are a list", got=type(values).__name__, allowed="[1, 10]")
     refuse_mask(values, name)
-    return list(values)
+    try:
+        if not isinstance(values, str | bytes | Mapping):
+            return list(values)
+    except TypeError:  # one number, or a table that was not read
+        pass
+    raise DomainError(f"{name} are a list", got=type(values).__name__, allowed="[1, 10]")
 
 
 def as_python_int(number: Any) -> Any:

@@ -308,7 +308,11 @@ def _counted(number: int, one: str, many: str) -> str:
 
 def _query_list(queries: Any) -> list[Any]:
     """The queries as a list; refuses a single one."""
-    if np.iterable(queries) and not isinstance(queries, str | bytes):
+    if (
+        isinstance(queries, Iterable)
+        and np.iterable(queries)
+        and not isinstance(queries, str | bytes)
+    ):
         return list(queries)
     raise DomainError(
         "queries= lists the queries to be answered",

@@ -19,7 +19,7 @@ import pandas as pd
 from pymc_private.errors import DomainError
 from pymc_private.privacy.cards import html_card, text_card, text_table
 from pymc_private.privacy.rounding import format_count
-from pymc_private.privacy.validation import check_count
+from pymc_private.privacy.validation import check_count, check_flags
 from pymc_private.release.charge import progress_bar, suppress_warnings
 from pymc_private.release.display import format_estimate
 from pymc_private.summaries.simulated_summaries import SimulatedSummaries
@@ -177,6 +177,7 @@ def simulate_coverage(
     Unsupported
         No records can be simulated from the model.
     """
+    check_flags(progressbar=progressbar)
     count = check_count(simulations, "simulations")
     masses = _checked_levels(levels)
     rng = _generator(random_seed)
@@ -193,7 +194,7 @@ def _generator(seed: Any) -> np.random.Generator:
     """NumPy's generator of this seed; refuses what is none."""
     try:
         return np.random.default_rng(seed)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DomainError(
             "random_seed is a whole number", got=repr(seed)[:60], allowed="0, 1, 2, ..."
         ) from None
@@ -202,7 +203,7 @@ def _generator(seed: Any) -> np.random.Generator:
 def _checked_levels(levels: Sequence[float]) -> tuple[float, ...]:
     try:
         masses = tuple(float(v) for v in np.atleast_1d(np.asarray(levels, dtype=float)))
-    except (TypeError, ValueError):  # text, or lists in lists
+    except (TypeError, ValueError, OverflowError):  # text, or lists in lists
         masses = ()
     if not masses or not all(0.0 < v < 1.0 for v in masses):
         raise DomainError("the mass of an interval lies inside (0, 1)", got=repr(levels)[:60])

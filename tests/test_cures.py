@@ -369,6 +369,7 @@ def test_ordered_cutpoints_get_a_box_and_no_mass(entries):
     assert pmp.calibrate(trimmed, epsilon=1, delta=1e-6).guarantee
 
 
+@pytest.mark.audit
 def test_boxes_of_ordered_entries_that_touch_are_refused_at_once(monkeypatch):
     def searched(*_):
         raise AssertionError("no search is of use here")
@@ -420,7 +421,7 @@ def _lifetime(kind: str):
     return pm.Exponential.dist(pm.math.exp(-level))
 
 
-@pytest.mark.thin(12)
+@pytest.mark.audit
 @pytest.mark.parametrize("dim", [True, False])
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("kind", ["exponential", "weibull", "geometric"])

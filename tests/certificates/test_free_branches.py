@@ -68,6 +68,7 @@ def test_a_comparison_of_records_alone_keeps_its_link():
     assert pmp.certify(private).range == pytest.approx(1.0, rel=0.02)
 
 
+@pytest.mark.audit
 def test_a_comparison_with_what_may_be_no_number_keeps_its_link():
     """Of NaN neither t < x nor t >= x is true: here the loss is 5 t wherever a is negative."""
     with pm.Model() as model:

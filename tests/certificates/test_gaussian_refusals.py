@@ -26,6 +26,7 @@ def logistic():
     return pmp.privatize(model, records="i", domain={"x": (-1, 1)})
 
 
+@pytest.mark.audit
 def test_a_prior_restricted_to_a_set_has_none_though_the_same_graph_had_one():
     private = pmp.trim(logistic(), box={"b": (-2, 2)})
     concavity(private)

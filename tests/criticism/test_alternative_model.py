@@ -217,6 +217,7 @@ def test_what_is_no_departure_of_records_is_refused(words, error, match):
         plan_of(**words)
 
 
+@pytest.mark.audit
 def test_a_parameter_whose_prior_ends_at_the_fitted_model_is_fitted_too():
     plan, result = checked(upwards)
     _, other = checked(curved)

@@ -57,6 +57,7 @@ def test_the_model_is_an_ordinary_one_without_records(checked):
     assert whole == pytest.approx(float(parts), rel=1e-6)
 
 
+@pytest.mark.audit
 def test_a_bayes_factor_is_of_what_the_check_adds(checked):
     assert log_bayes_factor(*checked) > 3
     plan = pmp.check_plan(summary_of("bernoulli"), extended(), **BUDGET)

@@ -134,6 +134,7 @@ def gumbel(location, n=30, neighbors="substitute"):
     return pmp.privatize(model, records={"y": 0}, domain={"y": (-3, 3)}, neighbors=neighbors)
 
 
+@pytest.mark.audit
 def test_a_protected_number_of_records_decides_nothing():
     """Not even one that is the number of nodes of the rule, or of the values of a domain."""
     nodes = len(_legendre(-3.0, 3.0, None)[0])

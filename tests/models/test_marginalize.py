@@ -74,6 +74,7 @@ def test_classes_are_summed_out_of_a_mixture():
     assert found == pytest.approx(truth, abs=1e-12)
 
 
+@pytest.mark.audit
 def test_a_category_and_an_effect_are_summed_out_together():
     y = np.arange(N)
     with pm.Model() as model:

@@ -145,6 +145,7 @@ def test_the_certificate_tells_how_many_rows_read_a_record(name, certified):
     assert "some factor rows read several records" in repr(private)
 
 
+@pytest.mark.audit
 def test_an_exponent_that_repeats_a_row_counts_each_time():
     """-(x - mu b)^2 three times over: written out, the squares counted once."""
 
@@ -160,6 +161,7 @@ def test_an_exponent_that_repeats_a_row_counts_each_time():
     assert pmp.certify(private, tolerance=0.3, progressbar=False).range >= 48.0
 
 
+@pytest.mark.audit
 def test_a_part_of_a_factor_that_reads_one_record_has_its_name():
     with pm.Model(coords={"t": range(N)}) as model:
         y, mu = pm.Data("y", np.zeros(N), dims="t"), pm.Normal("mu")
@@ -363,6 +365,7 @@ def test_a_clipped_factor_row_adds_its_width_twice(name, monkeypatch):
     assert "each factor row's log-likelihood in [-1, -0.9]" in repr(certificate)
 
 
+@pytest.mark.audit
 def test_a_clip_of_black_boxes_in_a_sequence_needs_no_rule(monkeypatch):
     monkeypatch.setattr(range_bound, "BOX_EFFORT", 60.0)
 

@@ -126,6 +126,7 @@ def test_a_grid_of_one_point_tells_nothing_and_says_so(private):
     assert "expected to learn" in text
 
 
+@pytest.mark.audit
 def test_what_could_not_be_judged_is_not_called_nothing():
     """Predictors so long that no record near a prior draw says which side of it is likelier."""
     with pm.Model(coords={"i": range(20), "j": ["x"]}) as model:

@@ -330,6 +330,7 @@ def test_models_that_calibrate_pass_the_rehearsal(one: Entry):
     rehearse(plan)
 
 
+@pytest.mark.audit
 def test_records_that_are_impossible_under_the_model_are_no_refusal():
     """A 0 is impossible under a Beta; NUTS cannot start from such records."""
     with pm.Model(coords={"person": range(N)}) as model:

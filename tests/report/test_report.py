@@ -187,6 +187,7 @@ def test_boxes_and_charges_told_as_text_are_written_for_people() -> None:
         assert part in text
 
 
+@pytest.mark.audit
 @pytest.mark.usefixtures("unpainted")
 def test_a_ledger_that_did_not_pay_for_the_release_says_so() -> None:
     paid, other = (in_memory_ledger(released().guarantee) for _ in range(2))

@@ -247,6 +247,7 @@ def test_what_is_shared_is_released_as_rehearsed_and_loads(plans, tmp_path):
     )
 
 
+@pytest.mark.audit
 def test_only_the_same_covariates_at_no_more_noise_are_shared(plans):
     first, second = plans["y"], plans["z"]
     assert JointSummaryPlan((first, second)).givers == (None, 0)

@@ -213,6 +213,7 @@ def test_the_ledger_that_paid_and_what_is_seeded_need_no_warning(private, first,
 
 
 # ---- stored, named, again ------------------------------------------------------------------------
+@pytest.mark.audit
 def test_a_refined_summary_is_stored_and_read_as_any_other(private, first, twice, tmp_path):
     book, refined = twice
     same = pmp.refine(first, epsilon=1, ledger=book, name="two", progressbar=False)
@@ -255,6 +256,7 @@ def test_a_plan_says_cost_total_and_gain(first):
         assert "adaptive composition" in text
 
 
+@pytest.mark.audit
 def test_the_number_of_records_stays_protected():
     private = declared(n=6000, neighbors="add_remove")
     book = pmp.Ledger(epsilon=8, delta=1e-4, neighbors="add_remove")
@@ -319,6 +321,7 @@ def test_a_model_that_was_changed_after_the_plan_is_refused(first):
     assert book.entries == ()
 
 
+@pytest.mark.audit
 def test_a_seeded_summary_is_refined_with_a_seed_alone(private, first):
     words = {"progressbar": False, "random_seed": 3}
     seeded = pmp.summarize(private, epsilon=0.5, delta=1e-6, **words)

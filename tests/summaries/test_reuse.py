@@ -81,6 +81,7 @@ def test_another_prior_has_the_likelihood_of_the_summary(summary, make, caplog):
     assert np.isfinite(model.point_logps()[next(iter(known))])
 
 
+@pytest.mark.audit
 def test_a_loaded_summary_needs_the_model_it_was_made_of(summary, original, tmp_path):
     loaded = pmp.load(summary.save(tmp_path / "main.nc"))
     with pytest.raises(pmp.errors.DomainError, match="holds no model"):

@@ -294,6 +294,7 @@ def test_a_summary_of_records_is_refined_charged_and_read_again(tmp_path):
     assert refinement_plan(loaded, epsilon=2, private=private).round.nats > 0
 
 
+@pytest.mark.audit
 def test_moments_of_another_generator_are_refused(monkeypatch):
     found, _, _, first, _, _ = records_round(correlated, moments=True)
     monkeypatch.setattr(record_refinement, "_seed_of", lambda k: 12345 + k)

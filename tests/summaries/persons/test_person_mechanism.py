@@ -169,6 +169,7 @@ def summary():
     return pmp.summarize(plan, ledger=ledger, name="visits", accept=True, progressbar=False)
 
 
+@pytest.mark.audit
 def test_what_a_summary_of_persons_does_not_tell_is_refused(summary):
     with pytest.raises(Unsupported, match="no check is known of persons"):
         pmp.check_plan(summary, "link", epsilon=1, delta=1e-6)
@@ -202,6 +203,7 @@ def test_effects_that_are_no_intercepts_are_refused(family, link, message):
         person_score_mechanism(persons(family, link=link), MU)
 
 
+@pytest.mark.audit
 def test_effects_may_be_scaled_outside():
     """Not centered: s times a standard normal effect is an effect of standard deviation s."""
 
@@ -232,6 +234,7 @@ def test_few_nodes_for_many_persons_are_told_of():
     assert node_cautions(binary, 1e6) == []
 
 
+@pytest.mark.audit
 def test_scales_of_effects_near_zero_are_named():
     assert not any("near zero" in c.text for c in of_family("bernoulli")[2].cautions())
     with pm.Model(coords={"person": range(20), "row": range(40)}) as model:

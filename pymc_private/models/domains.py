@@ -25,6 +25,8 @@ MOST_PIECES = 32
 """Most pieces an interval of one variable is cut into."""
 HELD = 1.0 - 1e-9
 """Rows of a ball whose squared norm is below this share of the largest are surely inside."""
+SQUARED = 1e-140, 1e140
+"""Radii whose squares, and those of rows about as long, are doubles of full precision."""
 BISECTIONS = 80
 
 
@@ -459,6 +461,8 @@ class Ball:
         However a norm is summed up, two sums differ by far less than what is left out.
         """
         center, scale = self._broadcast(rows.shape[1:])
+        if not SQUARED[0] <= self.radius <= SQUARED[1]:
+            return np.zeros(len(rows), dtype=bool)
         with np.errstate(all="ignore"):
             moved = rows if not center.any() and np.all(scale == 1.0) else (rows - center) / scale
             return np.asarray(np.einsum("ij,ij->i", moved, moved) <= self.radius**2 * HELD)

@@ -151,8 +151,8 @@ def may_read(taker: SummaryPlan, giver: SummaryPlan) -> bool:
     """Whether a plan may read the number of records and the moved references of another one.
 
     Both are scores without groups, and every column of the taker's references is one of the
-    giver's: the same private covariates with the same domains, the same public rows. The giver's
-    moments have no more noise, and its references no fewer rows.
+    giver's: the same private covariates with the same domains and coordinates, the same public
+    rows. The giver's moments have no more noise, and its references no fewer rows.
     """
     given, taken = giver.mechanism, taker.mechanism
     if not (isinstance(given, ScoreMechanism) and isinstance(taken, ScoreMechanism)):
@@ -171,7 +171,10 @@ def may_read(taker: SummaryPlan, giver: SummaryPlan) -> bool:
         and len(one.small.weights) >= len(other.small.weights)
         and taker.reference is giver.reference
         and _same_public_rows(one.public_rows, other.public_rows)
-        and all(_same_source(giver.private, s) for s in _sources_in(taker.private, other.large))
+        and all(
+            _same_source(giver.private, s) and _same_entries(giver.private, taker.private, s)
+            for s in _sources_in(taker.private, other.large)
+        )
     )
 
 
@@ -182,6 +185,17 @@ def _sources_in(private: PrivateModel, reference: CovariateReference) -> list[So
 def _same_source(private: PrivateModel, source: Source) -> bool:
     """Whether a model has a private variable of this name, row shape and domain."""
     return any(known.is_declared_as(source) for known in private.sources)
+
+
+def _same_entries(one: PrivateModel, other: PrivateModel, source: Source) -> bool:
+    """Whether coordinates do not say that two variables of one name hold other columns."""
+    pairs = zip(_entry_labels(one, source), _entry_labels(other, source), strict=False)
+    return all(a is None or b is None or tuple(a) == tuple(b) for a, b in pairs)
+
+
+def _entry_labels(private: PrivateModel, source: Source) -> list[Sequence[Any] | None]:
+    dims = private.base.named_vars_to_dims.get(source.name) or ()
+    return [private.base.coords.get(d) for axis, d in enumerate(dims) if axis != source.axis]
 
 
 def _same_public_rows(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

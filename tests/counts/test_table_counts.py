@@ -193,6 +193,17 @@ def test_other_rows_for_another_family_are_refused(monkeypatch):
         released(data=people(), categories=declared, tables=tables, neighbors="add_remove")
 
 
+@pytest.mark.filterwarnings("ignore:.*PyArrow.*", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("missing", [np.nan, None])
+def test_what_is_no_number_lies_in_no_bin(missing):
+    """Also where an engine takes NaN for the largest number, and not for a null."""
+    table = pa.table({"age": pa.array([17.0, missing], from_pandas=False)})
+    frames = pl.from_arrow(table), pl.from_arrow(table).lazy(), duckdb.from_arrow(table)
+    for one in (*frames, table, ds.dataset(table)):
+        with pytest.raises(DomainError, match="'age' holds a value that was not declared"):
+            table_counts.counted_tables(one, {"age": DECLARED["age"]}, None, None, "substitute")
+
+
 def test_groups_that_were_not_all_fetched_are_refused(monkeypatch):
     """An engine that makes two groups of one category."""
     column = counting.DeclaredColumn("x", (0, 1))

@@ -46,3 +46,9 @@ def test_records_inside_are_left_alone_and_all_others_clipped_as_before(kind):
     assert 0 < held.sum() < len(rows)
     assert found[held].tobytes() == rows[held].tobytes()
     assert clipped_records(source, rows[held]).tobytes() == rows[held].tobytes()
+
+
+@pytest.mark.parametrize("radius", [1e-170, 1e-150, 1e150, 1e170])
+def test_no_row_is_surely_inside_a_ball_whose_square_is_no_double(radius):
+    rows = np.array([[2.0, 0.0, 0.0], [0.5, 0.5, 0.0]]) * radius
+    assert not pmp.Ball(radius).holds(rows).any()

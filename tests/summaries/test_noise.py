@@ -29,6 +29,7 @@ from pymc_private.summaries.noise import (
     rounded_normals,
     split_mu,
 )
+from pymc_private.summaries.weighted_sums import BoundedSum
 
 
 def lattice_noise(seed=1, **words):
@@ -202,6 +203,10 @@ def test_noise_is_what_the_theorem_says(relation, k):
         lattice = TermLattice(bound)
         exact = scale.variance(lattice, k, False, mu) * Fraction(mu) ** 2
         assert exact == records**2 * lattice.squared_sensitivity(k, False, not added)
+        for positive in (False, True):
+            term = BoundedSum(bound, positive, mu)
+            squared = 0.3**-2 * (bound * records) ** 2 * (1 if added else 2 if positive else 4)
+            assert scale.term_sd(term, k) ** 2 == pytest.approx(squared, rel=1e-3)
 
 
 def test_released_sums_vary_as_announced():

@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from decimal import Decimal
 from math import isfinite
 from typing import Any
 
@@ -23,7 +22,7 @@ from pymc_private.summaries.scores.pilot_part import COIN_BITS
 from pymc_private.summaries.tables.table_batches import Batch
 from pymc_private.summaries.tables.table_columns import (
     NUMBERS,
-    are_numbers,
+    as_double,
     as_numbers,
     is_missing,
 )
@@ -132,8 +131,9 @@ def _bits(values: np.ndarray, key: bytes) -> np.ndarray:
     if values.dtype.kind in TIMES:
         unit = "datetime64[us]" if values.dtype.kind == "M" else "timedelta64[us]"
         return values.astype(unit).view(np.uint64)
-    if values.dtype.kind in "fiub" or are_numbers(values):
-        return (as_numbers(values) + 0.0).view(np.uint64)
+    numbers = as_numbers(values) + 0.0
+    if np.isfinite(numbers).all():  # else infinite ones would be read otherwise beside text
+        return numbers.view(np.uint64)
     read = [_read(value) for value in values.tolist()]
     kinds = np.array([_kind(value) for value in read])
     entries = np.empty(len(read), dtype=object)
@@ -145,7 +145,7 @@ def _bits(values: np.ndarray, key: bytes) -> np.ndarray:
 
 
 def _read(value: Any) -> Any:
-    """A value; of text that is a number or a time that, and of a number that is too long its text.
+    """A value; of text that is a number or a time that, and of a number that is no double its text.
 
     Times with a zone as those of UTC.
     """
@@ -156,12 +156,7 @@ def _read(value: Any) -> Any:
                 break
             except ValueError:
                 continue
-    elif isinstance(value, Decimal) and not value.is_finite():
-        return str(value)
-    elif isinstance(value, int | Decimal):
-        size: Any = abs(value)
-        return str(value) if size > 10**300 else value
-    if isinstance(value, float) and not isfinite(value):
+    if isinstance(value, (*NUMBERS, np.floating)) and not isfinite(as_double(value)):
         return str(value)
     if isinstance(value, datetime) and (ahead := value.utcoffset()) is not None:
         return np.datetime64(value.replace(tzinfo=None), "us") - np.timedelta64(ahead, "us")

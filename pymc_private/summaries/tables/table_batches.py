@@ -141,7 +141,7 @@ class EngineTable:
             nameless = nameless | nw.col("unit").is_nan()
         missing = nw.when(nameless).then(nw.col("rows")).otherwise(0)
         found = sizes.select(most=nw.col("rows").max(), missing=missing.sum()).collect()
-        return int(found["most"][0] or 0), int(found["missing"][0] or 0)
+        return _whole(found["most"][0]), _whole(found["missing"][0])
 
 
 class SparkTable(EngineTable):
@@ -235,7 +235,7 @@ class DaskTable:
         """As of `Table`."""
         sizes = self.frame.groupby(unit).size().max()
         most, missing = sizes.compute(), self.frame[unit].isnull().sum().compute()
-        return int(most if most == most else 0), int(missing)
+        return _whole(most), _whole(missing)
 
 
 def _on_partition(run: PartFunction, columns: Sequence[str], work: bytes, part: Any) -> bytes:
@@ -243,6 +243,11 @@ def _on_partition(run: PartFunction, columns: Sequence[str], work: bytes, part: 
     starts = range(0, len(part), ROWS)
     frames = (part.iloc[start : start + ROWS] for start in starts)
     return run(work, ({name: one[name].to_numpy() for name in columns} for one in frames))
+
+
+def _whole(found: Any) -> int:
+    """A number of rows; of no rows engines give none, or NaN."""
+    return int(found) if found is not None and found == found else 0
 
 
 def _of_frame(frame: Any, names: Sequence[str]) -> Iterator[Batch]:

@@ -133,9 +133,22 @@ def is_missing(values: np.ndarray) -> np.ndarray:
 
 def as_numbers(values: np.ndarray) -> np.ndarray:
     """A column as doubles; NaN where it holds no numbers."""
-    if values.dtype.kind in "fiub" or are_numbers(values):
+    if values.dtype.kind not in "fiub" and not are_numbers(values):
+        return np.full(len(values), np.nan)
+    try:
         return np.ascontiguousarray(values, dtype=float)
-    return np.full(len(values), np.nan)
+    except (OverflowError, ValueError):  # numbers that no double holds
+        return np.array([np.nan if v is None else as_double(v) for v in values.tolist()])
+
+
+def as_double(value: Any) -> float:
+    """A number as a double; infinite where it is too large, NaN where a decimal signals it."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
+    except ValueError:
+        return np.nan
 
 
 def _are_too_long(values: np.ndarray) -> Any:

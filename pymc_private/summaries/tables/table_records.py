@@ -165,7 +165,8 @@ class TableRecords:
         return reduce(add, (part.reading for part in parts), Reading())
 
     def _on_workers(self, work: Any) -> list[Any]:
-        return on_workers(self.table, self.reader.read_names, work, self.told)
+        """Results of all parts; of a table without parts that of no rows."""
+        return on_workers(self.table, self.reader.read_names, work, self.told) or [work(())]
 
     def tell(self, rows: int) -> None:
         """Tell whoever asked that so many rows of this reading are done."""

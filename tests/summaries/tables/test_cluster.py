@@ -19,6 +19,8 @@ from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.noise import LatticeNoise
 from pymc_private.summaries.tables import cluster, table_records
 from pymc_private.summaries.tables.read_table import records_of_table
+from pymc_private.summaries.tables.table_batches import DaskTable
+from pymc_private.summaries.weighted_sums import BoundedSum, WeightedSums
 from tests.summaries.tables.table_models import frame, placeholders, split_plan
 
 ROWS = 4000
@@ -82,6 +84,22 @@ def test_a_partition_that_is_counted_twice_is_seen():
         patch.setattr(type(one.table), "on_workers", twice)
         with pytest.raises(Incompatible, match="other rows than the first time"):
             split_plan().mechanism.release(one, LatticeNoise(SeededRandomness.from_seed(5)))
+
+
+def test_a_table_without_partitions_has_no_rows(monkeypatch):
+    """An empty frame of Spark, which must not fail after the charge."""
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
+    monkeypatch.setattr(DaskTable, "on_workers", lambda *_: [])
+    table = dd.from_pandas(frame(0), npartitions=1)
+    made = placeholders(neighbors="add_remove")
+    found = records_of_table(made, table, None, "person")
+    assert len(found) == 0
+    assert found.sum_up(lambda chunk, count: [[count, 7]], 16) == [[0, 7]]
+    sums = WeightedSums([BoundedSum(1.0, False, 0.5)], 229)
+    part = split_plan().mechanism.part
+    split = records_of_table(made, table, None, "person", part, seed=3)
+    added = split.add_up(lambda c: (c[1][: c[2]], [np.ones((c[2], 2))]), sums, 16, part.threshold)
+    assert added.totals == [[0, 0]]
 
 
 class Killed:

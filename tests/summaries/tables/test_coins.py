@@ -64,8 +64,10 @@ def test_engines_may_give_another_type():
         list(pd.date_range("2020-01-01", periods=40)),
         list(pd.timedelta_range("1h", periods=40)),
         [f"person {k}" for k in range(40)],
+        [0.5, np.inf, -np.inf, 1e301],
+        [7, 10**301, -(10**400), float("inf"), Decimal("Infinity"), Decimal("1e400")],
     ],
-    ids=["whole", "real", "truth", "decimal", "time", "duration", "text"],
+    ids=["whole", "real", "truth", "decimal", "time", "duration", "text", "infinite", "long"],
 )
 @pytest.mark.parametrize("other", ["A1", 7, pd.Timestamp("2021-01-01"), pd.Timedelta("2h")])
 def test_no_coin_depends_on_the_type_of_another_unit(own, other):
@@ -74,6 +76,8 @@ def test_no_coin_depends_on_the_type_of_another_unit(own, other):
     np.testing.assert_array_equal(mixed[:-1], alone)
     (last,) = coins().numbers({"id": np.asarray(pd.Series([other]))})
     assert mixed[-1] == last
+    each = [coins().numbers({"id": np.asarray(pd.Series([one]))})[0] for one in own]
+    np.testing.assert_array_equal(each, alone)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from copy import copy
 from functools import cache
 from threading import Lock
 
@@ -21,14 +22,16 @@ from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Uns
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries import refinement_plan
 from pymc_private.summaries.cells.cell_mechanism import CellCounts, CellMechanism
-from pymc_private.summaries.joint_plan import may_read
+from pymc_private.summaries.joint_plan import _same_entries, may_read
 from pymc_private.summaries.noise import LatticeNoise, NoiseScale, largest_mu
 from pymc_private.summaries.summary_job import build_summary, records_of, repeated_records
 from pymc_private.summaries.tables import table_records
 from pymc_private.summaries.tables.cluster import SummedPart
 from pymc_private.summaries.tables.read_table import records_of_plans, records_of_table
 from pymc_private.summaries.tables.table_batches import DaskTable, EngineTable
+from pymc_private.summaries.tables.table_records import check_together
 from pymc_private.summaries.tables.table_rows import Reading
+from tests.summaries.tables import table_models
 from tests.summaries.tables.table_models import (
     BUDGET,
     NAMES,
@@ -266,11 +269,44 @@ def test_columns_of_several_plans():
     assert [one.reader.names for one in tables] == [["ill", "a", "income"], ["ill"]]
 
 
+def test_units_of_several_plans_are_counted_once(monkeypatch):
+    counted, count = [], EngineTable.most_rows
+    monkeypatch.setattr(EngineTable, "most_rows", lambda *a: counted.append(1) or count(*a))
+    check_together(records_of_plans(plans(), frame(ROWS), None, "person"))
+    assert counted == [1]
+    with pytest.raises(DomainError, match="owns more rows"):
+        check_together(records_of_plans(plans(), frame(ROWS).assign(person=1), None, "person"))
+
+
+def test_coordinates_tell_other_columns_of_one_name(monkeypatch):
+    private = placeholders(ROWS)
+    (source,) = (s for s in private.sources if s.name == "X")
+    for names, same in ((NAMES, True), (["height", "weight"], False), (NAMES[::-1], False)):
+        monkeypatch.setattr(table_models, "NAMES", names)
+        assert _same_entries(private, placeholders(ROWS), source) == same
+
+
+@cache
+def whole_plan():
+    """A plan all of whose stages read all rows."""
+    return pmp.calibrate(placeholders(ROWS), release="summary", method="scores", **BUDGET)
+
+
 @pytest.mark.audit
 def test_plans_of_parts_share_no_moments():
-    whole = pmp.calibrate(placeholders(ROWS), release="summary", method="scores", **BUDGET)
-    assert not may_read(plan(), whole)
-    assert not may_read(whole, plan())
+    assert not may_read(plan(), whole_plan())
+    assert not may_read(whole_plan(), plan())
+
+
+@pytest.mark.audit
+def test_plans_of_other_columns_share_no_moments():
+    """Matrices of one name, whose coordinates name other columns of the table."""
+    other = copy(whole_plan())
+    for names, shared in ((NAMES, True), (["height", "weight"], False), (NAMES[::-1], False)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(table_models, "NAMES", names)
+            object.__setattr__(other, "private", placeholders(ROWS))
+        assert may_read(other, whole_plan()) == may_read(whole_plan(), other) == shared
 
 
 @pytest.mark.parametrize("pure", [False, True])

@@ -91,10 +91,12 @@ def test_units_own_as_many_rows_as_was_declared():
 
 
 @pytest.mark.parametrize(
-    "engine", [pl.from_pandas, duckdb.from_df, lambda t: dd.from_pandas(t, npartitions=3)]
+    "engine",
+    [lambda t: t, pl.from_pandas, duckdb.from_df, lambda t: dd.from_pandas(t, npartitions=3)],
 )
 def test_units_are_counted_by_the_engine(engine):
     table = frame(ROWS)
+    check_units(as_table(engine(table.iloc[:0])), "person", 2)
     check_units(as_table(engine(table.assign(person=table.person // 2))), "person", 2)
     with pytest.raises(DomainError, match="owns more rows"):
         check_units(as_table(engine(table.assign(person=table.person // 3))), "person", 2)

@@ -68,6 +68,8 @@ def test_a_matrix_without_names_needs_columns():
         (np.array(["a", None], dtype=object), False, "text, or values of several types"),
         (np.array([1, None], dtype=object), False, "missing or infinite"),
         (np.array([2**60, 1], dtype=object), False, "beyond 2"),
+        (np.array([10**400, 1], dtype=object), False, "beyond 2"),
+        (np.array([Decimal("sNaN"), None], dtype=object), False, "missing or infinite"),
         (np.array([1.0, np.nan]), False, "missing or infinite"),
         (np.array([1.0, np.inf]), False, "missing or infinite"),
         (np.array([2**53 + 1, 1]), False, "beyond 2"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
+from pymc_private.criticism.charged_check import noisy_sums
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
 from pymc_private.summaries.scores.model_scores import score_mechanism
+from pymc_private.summaries.summary_job import records_of
 
 N = 2000
 DOMAIN = {"x": (-1, 1), "z": (-1, 1)}
@@ -101,3 +104,21 @@ def planted_summary():
     wrong = declared(model_of("bernoulli", rows, y), "bernoulli")
     plan = pmp.calibrate(wrong, epsilon=1, delta=1e-6, release="summary", method="scores")
     return pmp.summarize(plan, random_seed=2, progressbar=False)
+
+
+class CountedNoise(SimulatedNoise):
+    """Simulated noise that adds up the squared mu of its sums."""
+
+    spent = Fraction(0)
+
+    def total(self, chunks, bound, positive, mu):
+        self.spent += Fraction(mu) ** 2
+        return super().total(chunks, bound, positive, mu)
+
+
+def assert_sums_cost_what_is_charged(plan):
+    """Noise of a check is that of the budget of all its sums together."""
+    noise = CountedNoise(np.random.default_rng(0))
+    noisy_sums(plan, records_of(plan.private), noise)
+    assert noise.spent <= Fraction(plan.guarantee.gdp) ** 2
+    assert float(noise.spent) > plan.guarantee.gdp**2 * (1.0 - 1e-9)

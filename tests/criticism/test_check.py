@@ -14,6 +14,7 @@ from pymc_private.criticism.check_result import holm
 from pymc_private.errors import DomainError, Incompatible, NotInformative, PymcPrivateError
 from tests.criticism.criticized_models import (
     PLANTED,
+    assert_sums_cost_what_is_charged,
     covariates,
     declared,
     model_of,
@@ -65,6 +66,11 @@ def test_mu_of_all_departures_is_that_of_the_budget(plan):
     together = sum(test.mu**2 for test in plan.tests) ** 0.5
     assert together <= plan.guarantee.gdp
     assert together == pytest.approx(plan.guarantee.gdp, rel=1e-9)
+
+
+def test_sums_of_a_check_cost_what_is_charged(summary, plan):
+    for made in (plan, pmp.check_plan(summary, "cells", **BUDGET)):
+        assert_sums_cost_what_is_charged(made)
 
 
 def test_a_saved_check_is_the_same_to_the_byte(plan, tmp_path):

@@ -17,6 +17,7 @@ from pymc_private.errors import DomainError, NotInformative, Unsupported
 from pymc_private.summaries.lattice import TermLattice
 from pymc_private.summaries.noise import NoiseScale, SimulatedNoise
 from pymc_private.summaries.summary_job import records_of
+from tests.criticism.criticized_models import assert_sums_cost_what_is_charged
 
 N, GROUPS, SPREAD = 3000, 8, 1.2
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -85,6 +86,7 @@ def test_a_plan_tells_the_smallest_spread_and_what_is_found_is_stored(tmp_path):
     assert test.power(0.0) < 0.0501
     assert "standard deviation of the coefficient of x among groups of g" in repr(plan)
     assert "level 0.05, one-sided" in repr(plan)
+    assert_sums_cost_what_is_charged(plan)
     result = pmp.check(plan, random_seed=2)
     loaded = Check.load(result.save(tmp_path / "check.json"))
     assert loaded == result

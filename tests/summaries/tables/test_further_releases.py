@@ -16,15 +16,26 @@ import pyarrow.dataset as ds
 import pytest
 
 import pymc_private as pmp
+from pymc_private.criticism import charged_check
+from pymc_private.criticism.charged_check import _job as _check_job
 from pymc_private.criticism.charged_check import noisy_sums
 from pymc_private.criticism.fitted_summary import fitted_summary
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unsupported
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries import refinement_plan
 from pymc_private.summaries.cells.cell_mechanism import CellCounts, CellMechanism
-from pymc_private.summaries.joint_plan import _same_entries, may_read
+from pymc_private.summaries.joint_plan import JointSummaryPlan, _same_entries, may_read
+from pymc_private.summaries.joint_release import _JointJob
 from pymc_private.summaries.noise import LatticeNoise, NoiseScale, largest_mu
-from pymc_private.summaries.summary_job import build_summary, records_of, repeated_records
+from pymc_private.summaries.refine import _refinement_job
+from pymc_private.summaries.scores.score_release import _Run
+from pymc_private.summaries.summarize import _summary_job
+from pymc_private.summaries.summary_job import (
+    build_summary,
+    private_noise,
+    records_of,
+    repeated_records,
+)
 from pymc_private.summaries.tables import table_records
 from pymc_private.summaries.tables.cluster import SummedPart
 from pymc_private.summaries.tables.read_table import records_of_plans, records_of_table
@@ -183,6 +194,50 @@ def releases_of(what, table, **words):
 def plans():
     """One of covariates and outcome, whose pilots read a part, and one of the outcome alone."""
     return [plan(), pmp.calibrate(coin(ROWS), release="summary", method="cells", **BUDGET)]
+
+
+JOBS = {
+    "summarize": lambda table: (plan(), _summary_job(plan(), table, None, False, False)),
+    "refine": lambda table: (second_round(), _refinement_job(second_round(), table, None, False)),
+    "check": lambda table: (
+        check_plan(),
+        _check_job(check_plan(), plan().private, table, None, False),
+    ),
+    "several": lambda table: (
+        plans()[1],
+        _JointJob(JointSummaryPlan(tuple(plans())), None, False, False, [table, table]).job,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", JOBS)
+def test_the_noise_of_a_charged_release_is_that_of_its_units(what, monkeypatch):
+    """As much as the relation and the records of a unit demand, which `private_noise` knows."""
+    table, seen = read(plan().private, frame(ROWS)), []
+    (made, job), round_type = JOBS[what](table), type(second_round().round)
+    for module in ("summarize", "refine", "joint_release"):
+        name = f"pymc_private.summaries.{module}"
+        monkeypatch.setattr(sys.modules[name], "private_noise", lambda p: ("noise of", p))
+    monkeypatch.setattr(charged_check, "private_noise", lambda p: ("noise of", p))
+    monkeypatch.setattr(charged_check, "noisy_sums", lambda *a: seen.append(a[2]) or [])
+    monkeypatch.setattr(type(plan().mechanism), "release", lambda *a: seen.append(a[2]) or {})
+    monkeypatch.setattr(CellMechanism, "release", lambda *a: seen.append(a[2]) or {})
+    monkeypatch.setattr(round_type, "release", lambda *a: seen.append(a[3]) or {})
+    job.draw(None)
+    assert ("noise of", made.private) in seen
+    assert all(one[0] == "noise of" for one in seen)
+
+
+def test_private_noise_is_of_the_relation_and_the_records_of_a_unit():
+    made = private_noise(coin(neighbors="add_remove", records_per_unit=3))
+    assert made.scale == NoiseScale("add_remove", 3)
+
+
+def test_pilots_that_read_a_part_have_the_noise_of_parts():
+    """A record that changes may leave the part: numbers move twice (T37)."""
+    own = {"X": np.zeros((5, 2)), "y": np.zeros(5)}
+    for design, parts in ((plan().mechanism.design, True), (second_round().round.design, False)):
+        assert _Run(design, own, noise(), None).noise.scale.parts is parts
 
 
 UNWARNED = pytest.mark.filterwarnings("ignore:this ledger was not charged for the summary")

@@ -236,10 +236,17 @@ def test_a_split_table_is_read_twice_and_must_keep_its_units(small_split, monkey
 def test_pilots_are_the_rows_whose_coin_says_so(small_split):
     records = split(small_split, frame(4000))
     threshold = small_split.mechanism.part.threshold
-    chosen = [(chunk["y"][:n], coins[:n]) for chunk, coins, n in records.with_coins(512, threshold)]
-    of_main = np.concatenate([y[coins] for y, coins in chosen])
-    np.testing.assert_array_equal(records.pilots(threshold).arrays["y"], of_main)
-    assert sum(len(y) for y, _ in chosen) == 4000
+    chunks = [
+        ({name: v[:n] for name, v in chunk.items()}, coins[:n])
+        for chunk, coins, n in records.with_coins(512, threshold)
+    ]
+    pilots = records.pilots(threshold).arrays
+    for name in ("y", "X"):  # as they are clipped
+        of_main = np.concatenate([chunk[name][coins] for chunk, coins in chunks])
+        np.testing.assert_array_equal(pilots[name], of_main)
+    assert np.linalg.norm(frame(4000)[NAMES], axis=1).max() > 1.1
+    assert np.linalg.norm(pilots["X"], axis=1).max() < 1.0 + 1e-12
+    assert sum(len(coins) for _, coins in chunks) == 4000
     with pytest.raises(Incompatible, match="another share"):
         records.pilots(threshold + 1)
 

@@ -43,7 +43,7 @@ def count_tables(
         pandas, Polars (eager or lazy), PyArrow (also a dataset), DuckDB, Dask, PySpark.
     families : mapping of str to tuple of str
         The columns of each family, the simplex last.
-    columns : mapping of str to Column
+    columns : mapping of str to DeclaredColumn
         What each column may hold.
 
     Returns

@@ -196,7 +196,9 @@ def noisy_counts(
         Default: the ledger of the context, else one in memory, with a warning.
     data : table, optional
         Instead of counts, a table of pandas, Polars (also lazy), PyArrow (also a dataset), DuckDB,
-        Dask or Spark, which counts its rows by its own engine: once, before the charge.
+        Dask or Spark, which counts its rows by its own engine: once, before the charge, and before
+        the ledger is asked. A row is protected: of a person with k rows, k times as much is told
+        (``release.guarantee.group(k)``).
     categories : mapping of str to sequence, or Bins; optional
         What each column of `data` may hold: declared, never learned. In the order of the axes.
     tables : mapping of str to sequence of str, optional

@@ -33,11 +33,15 @@ class ScaledTransform(Transform):
     inner : Transform or None
     middle, scale : array
         Of the inner transform's values.
+    event_ndim : int
+        Axes of one draw of the distribution, whose density has as many axes less.
     """
 
-    def __init__(self, inner: Transform | None, middle: np.ndarray, scale: np.ndarray) -> None:
+    def __init__(
+        self, inner: Transform | None, middle: np.ndarray, scale: np.ndarray, event_ndim: int
+    ) -> None:
         self.inner, self.middle, self.scale = inner, middle, scale
-        self.name = "scaled"
+        self.event_ndim, self.name = event_ndim, "scaled"
 
     def forward(self, value: Any, *inputs: Variable) -> Any:
         """From natural units to scaled ones."""
@@ -52,9 +56,11 @@ class ScaledTransform(Transform):
     def log_jac_det(self, value: Any, *inputs: Variable) -> Any:
         """That of the inner transform, and the logs of the scales of the entries that it sums."""
         logs = pt.zeros_like(value) + np.log(self.scale)
-        if self.inner is None:
-            return logs
-        found = self.inner.log_jac_det(value * self.scale + self.middle, *inputs)
+        found = pt.zeros_like(logs)
+        if self.event_ndim:
+            found = found.sum(axis=tuple(range(-self.event_ndim, 0)))
+        if self.inner is not None:
+            found = self.inner.log_jac_det(value * self.scale + self.middle, *inputs)
         summed = tuple(range(found.ndim, logs.ndim))
         return found + (logs.sum(axis=summed) if summed else logs)
 
@@ -130,7 +136,12 @@ def start_at_center(
         middle, scale = middles[rv.name], scales[rv.name]
         same = type(inner) is type(known) and model.rvs_to_values[rv].ndim == middle.ndim
         if same and np.isfinite(scale).all() and np.all(scale > 0):
-            _set_transform(model, rv, ScaledTransform(inner, middle, scale))
+            _set_transform(model, rv, ScaledTransform(inner, middle, scale, _event_ndim(rv)))
+
+
+def _event_ndim(rv: Variable) -> int:
+    """Axes of one draw of a distribution."""
+    return 0 if rv.owner is None else int(getattr(rv.owner.op, "ndim_supp", 0))
 
 
 def _set_transform(model: pm.Model, rv: Variable, transform: Transform) -> None:

@@ -106,6 +106,7 @@ def test_coordinates_are_those_of_the_prior_in_units_of_the_posterior():
         pm.Normal("a", 0, 1)
         pm.HalfNormal("s", 1)
         pm.Dirichlet("w", [1.0, 2.0, 3.0])
+        pm.MvNormal("m", np.zeros(2), np.array([[1.0, 0.3], [0.3, 2.0]]), shape=(3, 2))
         ordered = pm.distributions.transforms.ordered
         pm.Normal("cut", 0, 1, shape=(2, 3), transform=ordered, initval=[[-1, 0, 1]] * 2)
         pm.Bernoulli("y", 0.5, observed=np.arange(40) % 2)

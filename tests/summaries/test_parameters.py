@@ -52,6 +52,20 @@ def test_log_prior_is_that_of_pymc_on_its_value_variables(vector):
     np.testing.assert_allclose(vector.log_prior(theta), [logp(one) for one in points], rtol=1e-9)
 
 
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.filterwarnings("ignore:PyTensor could not link")
+def test_log_prior_of_a_covariance_matrix_is_that_of_pymc(n):
+    def prior():
+        sd = pm.HalfNormal.dist(1.0)
+        return pm.LKJCholeskyCov("chol", n=n, eta=2.0, sd_dist=sd, compute_corr=False)[0]
+
+    vector = ParameterVector(declared(prior))
+    logp, value = vector.model.compile_logp(mode="FAST_COMPILE"), vector.model.value_vars[0].name
+    theta = np.random.default_rng(3).normal(0, 0.5, (4, vector.size))
+    expected = [logp({value: one}) for one in theta]
+    np.testing.assert_allclose(vector.log_prior(theta), expected, rtol=1e-9)
+
+
 def test_moments_are_those_of_the_prior(vector):
     z, a = vector.slices["z"], vector.slices["a"]
     assert abs(vector.mean[z]).max() < 0.1

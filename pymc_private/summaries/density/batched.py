@@ -28,6 +28,7 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 from scipy import special
 
 from pymc_private.analysis.continuity import dependent_variables
@@ -181,6 +182,8 @@ def _operation(node: Apply, derivatives: bool) -> Callable[..., Any]:
         known = _stacked(node.op)
         if known is not None:
             return lambda *arrays: [known(*(np.asarray(array) for array in arrays))]
+        if isinstance(node.op.core_op, Subtensor | IncSubtensor):
+            return _slices(node.op)
         return lambda *arrays: evaluate_node(node, _same_batch(node.op, arrays))
     return lambda *arrays: evaluate_node(node, [np.asarray(array) for array in arrays])
 
@@ -349,6 +352,51 @@ def _matrix_products(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.matmul(x, y)
 
 
+def _slices(blockwise: Blockwise) -> Callable[..., list[np.ndarray]]:
+    """Slices of stacks of arrays, read, set or added to; PyTensor 2 takes other positions.
+
+    Its compiled loops over a stack read the positions, which are scalars, as arrays.
+    """
+    op = blockwise.core_op
+    changed = isinstance(op, IncSubtensor)
+    first = 2 if changed else 1
+
+    def place(positions: Sequence[Any]) -> tuple[Any, ...]:
+        found = iter(positions)
+        return tuple(
+            slice(*(None if end is None else next(found) for end in (e.start, e.stop, e.step)))
+            if isinstance(e, slice)
+            else next(found)
+            for e in op.idx_list
+        )
+
+    def at(x: np.ndarray, y: list[np.ndarray], index: tuple[Any, ...]) -> np.ndarray:
+        """Of a stack; `y` has fewer axes than the part of `x`, or as many."""
+        if not changed:
+            return x[index]
+        x, (values,) = x.copy(), y
+        batch = values.ndim - len(blockwise.inputs_sig[1])
+        missing = x[index].ndim - values.ndim
+        values = values.reshape(*values.shape[:batch], *[1] * missing, *values.shape[batch:])
+        x[index] = values if op.set_instead_of_inc else x[index] + values
+        return x
+
+    def run(*arrays: Any) -> list[np.ndarray]:
+        given = _same_batch(blockwise, arrays)
+        x, y, positions = given[0], given[1:first], given[first:]
+        batch = x.shape[: x.ndim - len(blockwise.inputs_sig[0])]
+        if all(p.size and (p == p.flat[0]).all() for p in positions):
+            index = place([int(p.flat[0]) for p in positions])
+            return [at(x, y, (*[slice(None)] * len(batch), *index))]
+        each = []
+        for k in np.ndindex(*batch):
+            index = place([int(p[k]) for p in positions])
+            each.append(at(x[k][None], [values[k][None] for values in y], (slice(None), *index)))
+        return [np.concatenate(each).reshape(*batch, *each[0].shape[1:])]
+
+    return run
+
+
 def _same_batch(op: Blockwise, arrays: Sequence[Any]) -> list[np.ndarray]:
     """Arrays with equal leading axes: an Op refuses lengths of 1 that its types do not tell."""
     given = [np.asarray(array) for array in arrays]
@@ -487,8 +535,10 @@ def _function_graph(outputs: Sequence[Variable]) -> FunctionGraph:
 @cache
 def _rewriter() -> Any:
     """PyTensor's rewrites towards fewer and more stable operations, without compiled ones."""
+    wrong = ("local_zero_div", "local_pow_to_nested_squaring")
+    of_shapes = ("local_adv_sub1_adv_inc_sub1",)  # fails aloud in PyTensor 2 where none are known
     query = RewriteDatabaseQuery(
         include=("canonicalize", "stabilize", "specialize"),
-        exclude=("local_zero_div", "local_pow_to_nested_squaring", "fusion", "inplace", "BlasOpt"),
+        exclude=(*wrong, *of_shapes, "fusion", "inplace", "BlasOpt"),
     )
     return optdb.query(query)

@@ -7,7 +7,7 @@ import pytest
 
 from pymc_private.analysis.intervals import ops
 from pymc_private.summaries.density import batched
-from pymc_private.summaries.density.batched import NumpyProgram
+from pymc_private.summaries.density.batched import NumpyProgram, VectorizedFunction
 
 RNG = np.random.default_rng(8)
 WILD = np.array([np.nan, np.inf, -np.inf, 0.0, 1e300, -1e300])
@@ -86,3 +86,20 @@ def test_a_switch_by_as_many_choices_as_the_last_axis_is_long_may_be_along_anoth
     given = [np.arange(9.0).reshape(3, 3), -np.arange(9.0).reshape(3, 3)]
     expected = np.where(choice.data, *given)
     np.testing.assert_array_equal(NumpyProgram([x, y], [out])(*given)[0], expected)
+
+
+@pytest.mark.parametrize("change", ["read", "set", "add"])
+@pytest.mark.parametrize("start", [[1, 1, 1], [0, 2, 1]], ids=["one place", "other places"])
+def test_slices_of_stacks_are_those_of_each_array(change, start):
+    x, y = pt.matrix("x", dtype="float64"), pt.scalar("y", dtype="float64")
+    first = pt.lscalar("first")
+    part = x[first, 1:]
+    out = {"read": part, "set": pt.set_subtensor(part, y), "add": pt.inc_subtensor(part, y)}[change]
+    rng = np.random.default_rng(3)
+    xs, ys, firsts = rng.normal(size=(3, 4, 5)), rng.normal(size=3), np.array(start)
+    function = VectorizedFunction([x, y, first], [out])
+    expected = [
+        out.eval({x: a, y: b, first: c}, on_unused_input="ignore", mode="FAST_COMPILE")
+        for a, b, c in zip(xs, ys, firsts, strict=True)
+    ]
+    np.testing.assert_array_equal(function(xs, ys, firsts)[0], np.stack(expected))

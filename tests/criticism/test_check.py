@@ -93,6 +93,7 @@ def test_a_planted_departure_is_seen_and_estimated():
     assert "was seen" in found.sentences[0]
 
 
+@pytest.mark.audit
 def test_an_extended_model_is_the_departure_it_contains(summary):
     rows = covariates()
     y = np.zeros(len(rows["x"]), int)

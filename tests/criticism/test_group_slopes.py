@@ -166,6 +166,7 @@ def test_false_alarms_and_power_are_as_planned(spread):
 
 
 # ---- nothing charged -----------------------------------------------------------------------------
+@pytest.mark.audit
 def test_what_is_no_departure_of_groups_is_refused():
     summary = summary_of(0.0)
     with pytest.raises(DomainError, match=r"slopes\(x, g\)"):

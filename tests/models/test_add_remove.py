@@ -19,7 +19,7 @@ from tests.models.add_remove import potential, private_potential, widest_additio
 from tests.models.sequences import SEQUENCES
 
 COUNTS = (6, 11)
-MODELS = 6
+MODELS = 5
 """Random potentials of the fast suite; the audit takes five times as many."""
 
 

@@ -114,7 +114,7 @@ def planned(private, box):
     }
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "name", [n if n in SOON else pytest.param(n, marks=pytest.mark.audit) for n in NAMES]
 )

@@ -67,7 +67,7 @@ def integrated(family: str, person: int) -> float:
     return float(np.log(integrate.quad(density, -8, 8)[0]))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("family", ANSWERS)
 def test_a_person_adds_all_rows_with_the_effect_integrated_out(family):
     shared = pmp.marginalize(visits(family), "a", points=61, rows_per_record=MOST)

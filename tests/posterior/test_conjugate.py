@@ -77,7 +77,7 @@ def plan_words(release):
     return next(said for said in release.guarantee.assumptions if "categories, tables" in said)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.audit
 @pytest.mark.parametrize("neighbors", ["substitute", "add_remove"])
 @pytest.mark.parametrize("build", [categorical, coins])
 def test_a_plan_is_the_same_as_what_sample_makes_of_the_model(build, neighbors):
@@ -177,7 +177,7 @@ def test_the_better_road_is_taken():
     assert plan.certificate.pair is None
 
 
-@pytest.mark.thin(4)
+@pytest.mark.audit
 @pytest.mark.parametrize("epsilon", [1e-12, 1e6])
 def test_budgets_beyond_all_sense_are_met_or_refused(epsilon):
     private = categorical()

@@ -98,6 +98,7 @@ def test_huge_parameters_have_bounds():
     assert beta_pair_delta(1e-6, 1, 1e13, 2e13) <= 1e-8
 
 
+@pytest.mark.audit
 def test_adding_a_record_to_a_large_prior():
     assert gamma_pair_delta(0.1, 1, 1e5) < 1e-200
     epsilon = G.dirichlet_of(1, 1000, neighbors="add_remove").epsilon(1e-6)

@@ -118,6 +118,7 @@ def test_the_thresholds_of_plans_and_of_releases_agree():
     assert verdict.WEAK_SHARE == learned.WEAK_SHARE
 
 
+@pytest.mark.audit
 def test_a_release_and_its_report_say_what_was_learned():
     plan = pmp.calibrate(normals(400), epsilon=1, delta=1e-6, draws=6)
     release = pmp.sample(plan, random_seed=1, progressbar=False)

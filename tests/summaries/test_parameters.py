@@ -52,7 +52,7 @@ def test_log_prior_is_that_of_pymc_on_its_value_variables(vector):
     np.testing.assert_allclose(vector.log_prior(theta), [logp(one) for one in points], rtol=1e-9)
 
 
-@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n", [2, pytest.param(3, marks=pytest.mark.audit)])
 @pytest.mark.filterwarnings("ignore:PyTensor could not link")
 def test_log_prior_of_a_covariance_matrix_is_that_of_pymc(n):
     def prior():

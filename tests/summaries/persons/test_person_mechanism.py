@@ -149,6 +149,7 @@ def test_with_little_noise_the_posterior_is_that_of_the_persons():
     assert np.abs(np.log(found.sd / truth.sd)).max() < 0.3
 
 
+@pytest.mark.audit
 def test_the_model_of_a_summary_is_checked_against_its_likelihood():
     private = persons("bernoulli", n=200, points=11)
     mechanism = person_score_mechanism(private, MU)
@@ -257,6 +258,7 @@ def test_tables_of_rows_are_refused():
         person_score_mechanism(private, MU)
 
 
+@pytest.mark.audit
 def test_public_covariates_leave_the_curvature_public():
     private = persons("bernoulli", n=60, public=("x", "person_rows"))
     mechanism = person_score_mechanism(private, MU)

@@ -46,7 +46,7 @@ from pymc_private.summaries.summary_job import (
     warn_of_another_ledger,
 )
 from pymc_private.summaries.summary_plan import structure_of
-from pymc_private.summaries.tables.read_table import records_of_table
+from pymc_private.summaries.tables.read_table import key_with_columns, records_of_table
 from pymc_private.summaries.tables.table_progress import check_table, reading_bars
 from pymc_private.summaries.tables.table_records import TableRecords
 
@@ -160,7 +160,7 @@ def _job(
         guarantee=plan.guarantee,
         delta=plan.delta,
         exact_delta=Fraction(plan.delta),
-        key=plan.fingerprint,
+        key=key_with_columns(plan.fingerprint, [table]),
         label="check of a summarized model",
         another="another plan",
         rehearse=rehearse,

@@ -8,6 +8,7 @@ compared with NumPy before the first use; where a bit differs, or numba fails, N
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from importlib import import_module
 from typing import Any
@@ -33,8 +34,8 @@ class LoopCompiler:
     @property
     def loops(self) -> Any:
         """The module of compiled loops; None where NumPy is to be used."""
-        if not self.wanted:
-            return None
+        if not self.wanted or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+            return None  # loops of Python take a hundred times longer
         with self._lock:
             if not self._tried:
                 self._found, self._tried = _agreeing_loops(), True

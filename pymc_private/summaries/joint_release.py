@@ -26,7 +26,7 @@ from pymc_private.summaries.summary_job import (
     seeded_noise,
 )
 from pymc_private.summaries.summary_plan import check_plan_unchanged
-from pymc_private.summaries.tables.read_table import records_of_plans
+from pymc_private.summaries.tables.read_table import key_with_columns, records_of_plans
 from pymc_private.summaries.tables.table_progress import reading_bars
 from pymc_private.summaries.tables.table_records import TableRecords, check_together
 
@@ -124,7 +124,7 @@ class _JointJob:
             guarantee=joint.guarantee,
             delta=joint.delta,
             exact_delta=Fraction(joint.delta),
-            key=joint.fingerprint,
+            key=key_with_columns(joint.fingerprint, self.records),
             label=f"{len(joint.plans)} noisy summaries "
             f"({', '.join(plan.method for plan in joint.plans)})",
             another="other plans",

@@ -45,7 +45,7 @@ from pymc_private.summaries.summary_job import (
     warn_of_another_ledger,
 )
 from pymc_private.summaries.summary_plan import structure_of
-from pymc_private.summaries.tables.read_table import records_of_table
+from pymc_private.summaries.tables.read_table import key_with_columns, records_of_table
 from pymc_private.summaries.tables.table_progress import check_table, reading_bars
 from pymc_private.summaries.tables.table_records import TableRecords
 
@@ -338,7 +338,7 @@ def _refinement_job(
         guarantee=plan.guarantee,
         delta=plan.delta,
         exact_delta=Fraction(plan.delta),
-        key=plan.fingerprint,
+        key=key_with_columns(plan.fingerprint, [table]),
         label=f"second round of a noisy summary ({plan.mechanism.method})",
         another="another summary or budget",
         rehearse=rehearse,

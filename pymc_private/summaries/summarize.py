@@ -41,7 +41,7 @@ from pymc_private.summaries.summary_plan import (
     SummaryPlan,
     check_plan_unchanged,
 )
-from pymc_private.summaries.tables.read_table import records_of_table
+from pymc_private.summaries.tables.read_table import key_with_columns, records_of_table
 from pymc_private.summaries.tables.table_progress import check_table, reading_bars
 from pymc_private.summaries.tables.table_records import TableRecords
 
@@ -289,9 +289,9 @@ def _summary_job(
         guarantee=plan.guarantee,
         delta=plan.charged_delta,
         exact_delta=Fraction(plan.charged_delta),
-        key=plan.fingerprint,
+        key=key_with_columns(plan.fingerprint, [table]),
         label=f"noisy summary ({plan.method})",
-        another="another plan",
+        another="another plan or other columns",
         rehearse=rehearse,
         draw=drawn,
         build=built,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.release.allowed import dump_json
 from pymc_private.summaries.scores.pilot_part import PilotPart
 from pymc_private.summaries.tables.coins import KEY_BYTES, Coins, draw_key
 from pymc_private.summaries.tables.table_batches import Table, as_table, require_columns
@@ -108,6 +110,17 @@ def records_of_plans(
         if one is not None:
             one.count_no_units()  # the first of them does: it is one table
     return found
+
+
+def key_with_columns(fingerprint: str, tables: Sequence[TableRecords | None]) -> str:
+    """The key of a plan of some records: what other columns give is no release of the same name."""
+    names = [
+        [] if table is None else [[one.source.name, *one.names] for one in table.reader.columns]
+        for table in tables
+    ]
+    if not any(names):
+        return fingerprint
+    return hashlib.sha256(f"{fingerprint}|{dump_json(names)}".encode()).hexdigest()
 
 
 def _require_own_records(private: PrivateModel, caller: str) -> None:

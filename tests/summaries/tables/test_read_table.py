@@ -44,6 +44,10 @@ def test_a_lazy_table_is_summarized(plan):
         np.testing.assert_array_equal(again.released[key], value)
     with summary.model() as model:
         assert [v.name for v in model.free_RVs] == ["p"]
+    other = table.rename({"y": "z"})
+    with pytest.raises(pmp.errors.Incompatible, match="other columns"):  # not the first one's
+        summarized(plan, other, ledger=book, name="main", columns={"y": "z"})
+    assert len(book.entries) == 1
 
 
 @pytest.mark.parametrize(

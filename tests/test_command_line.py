@@ -95,7 +95,7 @@ def test_certify_reads_domains_from_the_command_line(run):
     assert json.loads(wider[1])["range"] > 1.5 * json.loads(narrow[1])["range"]
 
 
-@pytest.mark.thin(3)
+@pytest.mark.audit
 @pytest.mark.parametrize("release", ["summary", "draws", "auto"])
 def test_plan_says_what_a_release_would_tell_within_the_budget(run, release):
     code, out, _ = run(
@@ -110,6 +110,7 @@ def test_plan_says_what_a_release_would_tell_within_the_budget(run, release):
     assert found["summary"]
 
 
+@pytest.mark.audit
 def test_a_plan_of_too_small_a_budget_says_so_in_its_verdict(run):
     code, out, _ = run(
         *("plan", "study:declared", "--epsilon", 1e-3, "--release", "draws", "--json")

@@ -269,6 +269,7 @@ def release():
     return pmp.sample(plan, random_seed=1, progressbar=False)
 
 
+@pytest.mark.audit
 def test_compare_says_what_it_takes(release):
     both_public = message_of(lambda: pmp.compare(release, release), pmp.errors.DomainError)
     assert "Two releases are public" in both_public

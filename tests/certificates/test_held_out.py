@@ -41,6 +41,7 @@ def whole(model, point):
             for name, v in point.items()}  # fmt: skip
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_pair_of_records_escapes_the_range(name):
     """PyMC's own log-likelihood of random records, at random points of the box."""

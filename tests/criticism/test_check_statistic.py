@@ -72,6 +72,7 @@ def test_no_record_adds_more_than_the_bound(family):
     assert np.abs(unclipped).max() > 3 * statistic.bound
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_term_is_a_function_of_its_record_to_the_last_bit(family):
     statistic = planned(family).statistic

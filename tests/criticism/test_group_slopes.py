@@ -77,6 +77,7 @@ def test_slopes_that_vary_are_seen_and_common_ones_are_not(public):
     assert other.z >= 0.0
 
 
+@pytest.mark.audit
 def test_a_plan_tells_the_smallest_spread_and_what_is_found_is_stored(tmp_path):
     plan = plan_of(SPREAD)
     (test,) = plan.tests

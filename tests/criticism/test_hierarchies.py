@@ -59,6 +59,7 @@ def test_a_curve_is_seen_and_nothing_else(summaries):
     assert abs(z[0.0]) < 3.0 < 4.0 < abs(z[CURVE])
 
 
+@pytest.mark.audit
 def test_what_is_known_is_the_posterior_of_the_coefficients(summaries):
     summary = summaries[0.0]
     _, mechanism = summary.of_model(None)

@@ -88,6 +88,7 @@ def informed(center):
     return pmp.summarize(plan, random_seed=1, progressbar=False)
 
 
+@pytest.mark.audit
 def test_a_prior_against_the_records_is_seen():
     summary = informed(PRIOR_MEAN)
     mechanism = summary.of_model(None)[1]

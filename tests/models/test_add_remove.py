@@ -129,7 +129,7 @@ def summed(f, n, **keywords):
     return pmp.privatize(model, **(given | keywords))
 
 
-@pytest.mark.thin(24)
+@pytest.mark.thin(48)
 @pytest.mark.parametrize("name", PER_RECORD)
 def test_what_is_per_record_is_counted_per_record(name):
     written, one = PER_RECORD[name]
@@ -160,7 +160,7 @@ STATISTICS = {
 }
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("name", STATISTICS)
 def test_sufficient_statistics_are_sums_over_records(name):
     written, truth = STATISTICS[name]

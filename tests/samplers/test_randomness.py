@@ -67,6 +67,7 @@ def test_processes_share_no_number_after_a_fork(rooms):
     assert len(set(numbers)) == len(numbers) == 32
 
 
+@pytest.mark.audit
 def test_a_generator_with_a_state_would_repeat_after_a_fork(rooms):
     assert len(set(after_fork("SeededRandomness.from_seed(1)", rooms))) == 8
 

@@ -55,7 +55,7 @@ def log_likelihood(model, **natural):
     return float(potential.eval({model[name]: value for name, value in natural.items()}))
 
 
-@pytest.mark.thin(3)
+@pytest.mark.audit
 @pytest.mark.parametrize("make", [narrow, hierarchy, first_alone])
 def test_another_prior_has_the_likelihood_of_the_summary(summary, make, caplog):
     slopes = np.array([0.7, 0.0])

@@ -101,7 +101,7 @@ def test_a_summary_is_planned_released_modeled_and_loaded(method, neighbors, tmp
         assert str(N) not in repr(summary) + plan.summary().replace(f"{N} records", "")
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("method", ROADS)
 def test_plans_do_not_depend_on_the_data_nor_on_a_protected_number(method):
     words = {"epsilon": 2, "delta": 1e-6, "release": "summary", "method": method, "n": N}

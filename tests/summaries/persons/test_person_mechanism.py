@@ -53,6 +53,7 @@ def extreme(family: str) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_replaced_person_moves_sums_by_no_more_than_their_sensitivity(family):
     """All rows of a person at once: 2 C for scores, the root of 2 times K or K0 for the others."""

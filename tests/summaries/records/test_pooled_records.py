@@ -105,6 +105,7 @@ def test_the_budget_is_kept_and_every_stage_is_paid_for():
         assert found.guarantee.neighbors == relation
 
 
+@pytest.mark.audit
 def test_terms_are_bounded_whatever_a_record_holds():
     model = mechanism(correlated).model
     theta = model.start

@@ -57,6 +57,7 @@ def test_densities_are_those_of_pymc():
     )
 
 
+@pytest.mark.audit
 def test_a_record_is_scored_alone_to_the_last_bit():
     for private in (items(), kinds()):
         density = WholeRecordDensity(private)

@@ -145,13 +145,17 @@ def polars_values() -> list[Any]:
     ]
 
 
+def logistic(x: np.ndarray) -> pm.Model:
+    with pm.Model(coords={"person": range(len(x)), "feature": ["a", "b"]}) as made:
+        X = pm.Data("X", x, dims=("person", "feature"))
+        beta = pm.Normal("beta", 0, 1, dims="feature")
+        pm.Bernoulli("y", logit_p=X @ beta, observed=np.arange(len(x)) % 2, dims="person")
+    return made
+
+
 @cache
 def model() -> pm.Model:
-    with pm.Model(coords={"person": range(N), "feature": ["a", "b"]}) as made:
-        X = pm.Data("X", np.full((N, 2), 0.25), dims=("person", "feature"))
-        beta = pm.Normal("beta", 0, 1, dims="feature")
-        pm.Bernoulli("y", logit_p=X @ beta, observed=np.arange(N) % 2, dims="person")
-    return made
+    return logistic(np.full((N, 2), 0.25))
 
 
 @cache

@@ -131,7 +131,7 @@ def checked(linear, offset=True):
     return plan, pmp.check(plan, random_seed=2)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(
     ("linear", "offset", "named"),
     [

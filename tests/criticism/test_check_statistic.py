@@ -85,6 +85,7 @@ def test_a_term_is_a_function_of_its_record_to_the_last_bit(family):
     assert np.array_equal(statistic.terms(others, np.tile(y[:30], 2))[:30], terms[:30])
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_terms_have_mean_zero_whatever_the_covariates(family):
     """At rows that are not those of the reference, corners of the domain among them."""

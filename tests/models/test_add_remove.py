@@ -277,6 +277,7 @@ def assert_no_number_is_missed(seeds, counts=COUNTS):
     return certified
 
 
+@pytest.mark.audit
 def test_random_potentials_are_alike_at_any_count_and_never_below_search():
     # Neither all refused nor all certified: both answers are tried.
     assert MODELS / 6 < assert_no_number_is_missed(range(MODELS)) < MODELS

@@ -77,6 +77,7 @@ def test_a_person_adds_all_rows_with_the_effect_integrated_out(family):
     assert terms(shared) == pytest.approx(truth, abs=1e-5)
 
 
+@pytest.mark.audit
 def test_rows_are_those_of_each_person_in_any_order():
     shared = pmp.marginalize(visits("poisson"), "a", rows_per_record=MOST)
     assert shared["person_rows"].get_value().tolist() == [1, 2, 3, 1]

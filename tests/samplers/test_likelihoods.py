@@ -102,6 +102,7 @@ def soft_cap(b):
     return 32.0 - pt.softplus(32.0 * (32.0 - b)) / 32.0
 
 
+@pytest.mark.audit
 def test_a_predictor_that_bends_out_of_sight_is_no_straight_one():
     """A mean that is b to the last digit below 30, and stays at 32 beyond."""
     with pm.Model(coords={"i": range(2)}) as model:

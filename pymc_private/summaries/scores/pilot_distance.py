@@ -32,7 +32,7 @@ WARN_PILOTS, REFUSE_PILOTS = 3.5, 5.0
 """Squared distance of the posterior mean from the last pilot, per parameter, in its covariance."""
 WARN_SCORE, REFUSE_SCORE = 10.0, 25.0
 """Squared length of g at theta_t, per parameter, in units of what is expected of it."""
-WARN_BEND, REFUSE_BEND = 0.5, 1.0
+WARN_NONLINEARITY, REFUSE_NONLINEARITY = 0.5, 1.0
 """r^2 / sqrt n of pilots that read a part of the records."""
 DRAWS, SEED = 600, 20260105
 FEW_EFFECTIVE = 50.0
@@ -84,12 +84,12 @@ class ScoreDistance:
     ----------
     relative : float
         Squared length per parameter, in units of its expected covariance.
-    bend : float
+    nonlinearity : float
         r^2 / sqrt n where pilots read a part of the records, else 0.
     """
 
     relative: float
-    bend: float
+    nonlinearity: float
 
 
 def score_distance(
@@ -110,9 +110,9 @@ def score_distance(
     squared = float(final.value @ np.linalg.solve(covariance, final.value))
     if pilot_error is None:
         return ScoreDistance(squared / len(second), 0.0)
-    bend = squared / float(np.sqrt(weights.sum()))
+    nonlinearity = squared / float(np.sqrt(weights.sum()))
     squared = float(final.value @ np.linalg.solve(covariance + pilot_error, final.value))
-    return ScoreDistance(squared / len(second), bend)
+    return ScoreDistance(squared / len(second), nonlinearity)
 
 
 def pilot_error(
@@ -151,13 +151,13 @@ def score_cautions(distance: ScoreDistance) -> list[Caution]:
                 refuse=distance.relative > REFUSE_SCORE,
             )
         )
-    if distance.bend > WARN_BEND:
+    if distance.nonlinearity > WARN_NONLINEARITY:
         found.append(
             Caution(
                 "the final score is taken too far from the posterior mode to be linear between "
-                f"them: r^2 / sqrt(n) = {distance.bend:.2g}, where r is their distance in "
-                f"posterior standard deviations (up to {WARN_BEND:g} is usual): {why}",
-                refuse=distance.bend > REFUSE_BEND,
+                f"them: r^2 / sqrt(n) = {distance.nonlinearity:.2g}, where r is their distance in "
+                f"posterior standard deviations (up to {WARN_NONLINEARITY:g} is usual): {why}",
+                refuse=distance.nonlinearity > REFUSE_NONLINEARITY,
             )
         )
     return found

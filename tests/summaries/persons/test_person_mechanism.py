@@ -80,6 +80,7 @@ def test_a_replaced_person_moves_sums_by_no_more_than_their_sensitivity(family):
     assert gaps.max() <= np.sqrt(2) * moments.bound * (1 + 1e-9)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_term_is_a_function_of_its_person_to_the_last_bit(family):
     _, records, mechanism = of_family(family)

@@ -160,12 +160,14 @@ def test_a_final_score_is_compared_with_what_its_pilots_have_seen():
         assert not any("final score" in caution.text for caution in plan.warnings(released))
     assert np.mean(far) > WARN_SCORE
     assert 0.2 < np.mean([one.relative for one in near]) < 5.0
-    assert max(one.bend for one in near) < 0.5
+    assert max(one.nonlinearity for one in near) < 0.5
 
 
 def test_scores_that_are_too_far_are_refused():
-    def said(relative, bend):
-        return [(c.refuse, c.text[:40]) for c in score_cautions(ScoreDistance(relative, bend))]
+    def said(relative, nonlinearity):
+        return [
+            (c.refuse, c.text[:40]) for c in score_cautions(ScoreDistance(relative, nonlinearity))
+        ]
 
     assert said(9.0, 0.4) == []
     assert [refuse for refuse, _ in said(12.0, 0.0)] == [False]

@@ -84,6 +84,36 @@ def flagged(levels: int = 3) -> pm.Model:
     return model
 
 
+def categories() -> pm.Model:
+    """A regression on categories, whose number is the length of a dim."""
+    with pm.Model(coords={"person": range(N), "kind": range(3)}) as model:
+        slope = pm.Normal("slope", 0, 1, dims="kind")
+        x = pm.Data("x", random().random(N), dims="person")
+        y = pm.Data("y_data", random(1).integers(0, 3, N), dims="person")
+        pm.Categorical("y", logit_p=x[:, None] * slope, observed=y, dims="person")
+    return model
+
+
+def rows_of_counts(total: object = 5) -> pm.Model:
+    """Rows of counts over three categories."""
+    with pm.Model() as model:
+        shares = pm.Dirichlet("shares", np.ones(3))
+        drawn = random().multinomial(5, [0.2, 0.3, 0.5], N)
+        pm.Multinomial("y", pm.Data("total", 5) if total is None else total, shares, observed=drawn)
+    return model
+
+
+def items() -> pm.Model:
+    """Answers of persons to items, the persons' abilities integrated out."""
+    with pm.Model(coords={"person": range(N), "item": range(3)}) as model:
+        ability = pm.Normal("ability", 0, 1, dims="person")
+        hard = pm.Normal("hard", 0, 1, dims="item")
+        right = random().integers(0, 2, (N, 3))
+        rate = ability[:, None] - hard
+        pm.Bernoulli("y", logit_p=rate, observed=right, dims=("person", "item"))
+    return pmp.marginalize(model, "ability", points=5)
+
+
 # A list of two is no domain.
 
 
@@ -121,6 +151,10 @@ GIVEN = {
     "groups, one domain": (groups, {"records": {"y": 0}, "domain": {"y": (-3, 3)}}),
     "groups, public": (groups, {"records": {"y": 0}, "constants": "public"}),
     "flagged": (flagged, {}),
+    "categories": (categories, {"records": "person"}),
+    "rows of counts": (rows_of_counts, {"records": {"y": 0}}),
+    "rows of counts, n of data": (lambda: rows_of_counts(None), {"records": {"y": 0}}),
+    "items": (items, {}),
 }
 
 
@@ -135,6 +169,7 @@ def test_the_printed_call_runs_and_once_filled_in_makes_a_private_model(given):
         assert following != refusal
         assert "replace ... by numbers" in following
     filled = call.replace("pmp.Interval(..., ...)", "pmp.Interval(-3, 90)")
+    filled = filled.replace("pmp.Counts(...)", "pmp.Counts(5)")
     private = run(filled, model=model)["value"]
     assert isinstance(private, pmp.PrivateModel)
     for name, domain in arguments.get("domain", {}).items():
@@ -197,6 +232,47 @@ def test_domains_are_suggested_from_types_and_use_alone():
         variable = other[name]
         variable.set_value(np.zeros_like(variable.get_value()))
     assert asked(other) == refusal
+
+
+def test_a_likelihood_of_categories_or_counts_suggests_their_domain():
+    def asked(model):
+        return message_of(lambda: pmp.privatize(model, records={"y": 0}))
+
+    refusal = message_of(lambda: pmp.privatize(categories(), records="person"))
+    assert '"y_data": pmp.Categories(range(3))' in refusal
+    assert '"y": pmp.Counts(5)' in asked(rows_of_counts())
+    assert '"y": pmp.Counts(...)' in asked(rows_of_counts(None))
+    assert '"y": pmp.Interval(..., ...)' in asked(rows_of_counts(np.full(N, 5)))
+
+
+def test_a_count_is_no_row_of_counts():
+    with pm.Model(coords={"person": range(N)}) as model:
+        pm.Poisson("y", pm.Gamma("rate", 2, 1), observed=np.arange(N) % 3, dims="person")
+    domain = {"y": pmp.Counts(7)}
+    refusal = message_of(lambda: pmp.privatize(model, records="person", domain=domain))
+    assert "got: a single number per record" in refusal
+    (interval,) = re.findall(r"pmp\.Interval\(.*?\)", refusal)
+    assert run(interval)["value"] == pmp.Interval(0, 7)
+    assert "pmp.Categories(range(k))" in refusal
+    for rows in (np.full((N, 3), 0.5), np.ones((N, 3))):
+        with pm.Model(coords={"person": range(N)}) as model:
+            pm.Normal("y", pm.Normal("mean", 0, 1), 1, observed=rows)
+        refusal = message_of(lambda: pmp.privatize(model, records={"y": 0}, domain=domain))
+        assert "got: " in refusal
+        assert "what to do: " in refusal
+
+
+@pytest.mark.audit
+def test_what_is_summed_over_leaves_the_support_of_the_outcome():
+    """PyMC would cut 7.9 off, so {0, 1} is stated of whole numbers alone."""
+    private = pmp.privatize(items(), records="person")
+    assert [source.domain for source in private.sources] == [pmp.Categories([0, 1])]
+    with pm.Model(coords={"person": range(N)}) as model:
+        kind = pm.Bernoulli("kind", 0.3, dims="person")
+        y = pm.Data("y_data", random().random(N), dims="person")
+        pm.Bernoulli("y", pm.Beta("rate", 1, 1) * kind, observed=y, dims="person")
+    shared = pmp.marginalize(model, "kind")
+    assert "y_data" in message_of(lambda: pmp.privatize(shared, records="person"))
 
 
 def test_a_wrong_name_is_answered_by_the_nearest_one():
@@ -501,8 +577,8 @@ FILES = (
 PRINTED = {
     "models/declare": 1,  # domain={"age": pmp.Interval(18, 99)}
     "models/private_model": 2,  # privatize, and the names of what makes a private model
-    "models/domains": 3,  # a list of two, an interval and categories without numbers
-    "models/suggestions": 6,  # two domains to fill in, two in words, the call, the censored model
+    "models/domains": 7,  # a list of two; without numbers; what is no row of counts, four times
+    "models/suggestions": 10,  # three domains to fill in, five in words, call, censored model
     "certificates/certify": 2,  # clip, twice
     "certificates/restrict": 2,  # trim by mass, and by a box
     "samplers/nuts": 1,
@@ -548,7 +624,11 @@ def test_the_remaining_printed_calls_run():
     filled = code.replace("records=...", 'records="person"')
     filled = filled.replace("domain=...", 'domain={"x": (0, 1), "y": (-3, 3)}')
     assert isinstance(run(filled, model=line())["private"], pmp.PrivateModel)
-    for blank in (lambda: pmp.Interval(0, ...), lambda: pmp.Categories([...])):
+    for blank in (
+        lambda: pmp.Interval(0, ...),
+        lambda: pmp.Categories([...]),
+        lambda: pmp.Counts(...),
+    ):
         (code,) = calls_in(message_of(blank))
         assert run(code)["value"]
 

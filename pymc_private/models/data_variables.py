@@ -186,7 +186,7 @@ def _observed_candidate(
     name = variable.name if variable.name in model.named_vars else names[0]
     aliases = tuple(sorted(set(names) - {name}))
     dims = next((d for d in map(model.named_vars_to_dims.get, (name, *names)) if d), ())
-    plain = [rv for rv in rvs if _keeps_support(model.rvs_to_values[rv], variable)]
+    plain = [rv for rv in rvs if keeps_support(model.rvs_to_values[rv], variable)]
     implied = next((d for d in map(implied_support, plain) if d is not None), None)
     return ArrayCandidate(
         name, aliases, variable, tuple(dims), _array_shape(variable), implied, "observed"
@@ -201,7 +201,7 @@ def underlying_array(value: Variable) -> Variable:
     return value
 
 
-def _keeps_support(value: Variable, variable: Variable) -> bool:
+def keeps_support(value: Variable, variable: Variable) -> bool:
     """Whether the support of the observed values is the array's: casts to wider types only."""
     casts = casts_between(value, variable)
     sizes = [np.dtype(dtype).itemsize for dtype in (variable.type.dtype, *(casts or ()))]

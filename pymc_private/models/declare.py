@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -159,13 +159,21 @@ def refuse_structures(model: pm.Model) -> None:
 
 @dataclass(frozen=True)
 class ModelCopy:
-    """A copy of a model, its starts, and its declaration by the names of its data variables."""
+    """A copy of a model, its starts, and its declaration by the names of its data variables.
+
+    `formula_names` are the names that the formula of a Bambi model has for data variables.
+    """
 
     model: pm.Model
     initvals: Mapping[str, Any]
     domain: dict[str, Any]
     public: tuple[str, ...]
     claims: list[str]
+    formula_names: Mapping[str, str] = field(default_factory=dict)
+
+    def shown(self, name: str) -> str:
+        """A data variable by the name that the user knows."""
+        return self.formula_names.get(name, name)
 
 
 def copy_declared_model(
@@ -186,7 +194,9 @@ def copy_declared_model(
     renamed = {names.get(key, key): value for key, value in domain.items()}
     public = tuple(names.get(key, key) for key in public)
     implied = {d: v for d, v in terms.domains.items() if d not in renamed and d not in public}
-    return ModelCopy(terms.model, terms.initvals, implied | renamed, public, terms.claims + claims)
+    shown = {data: name for name, data in names.items()}
+    claims = terms.claims + claims
+    return ModelCopy(terms.model, terms.initvals, implied | renamed, public, claims, shown)
 
 
 def domains_by_name(domain: Any) -> dict[str, Any]:
@@ -252,7 +262,7 @@ def read_declaration(
     found = array_candidates(model)
     options = _given_options(declared, constants, is_count_public)
     if records is None:
-        raise missing_domain_error(model, found, [], None, domain, options)
+        raise _missing_domain(declared, found, [], None, options)
     if constants not in ("private", "public"):
         raise DomainError("constants= is unknown", got=repr(constants), allowed="private, public")
     axes = records_axes(found, records, model)
@@ -268,7 +278,7 @@ def read_declaration(
     shared = undeclared_shared_arrays(factor_variables(model), [c.variable for c in found])
     if are_secret:
         _refuse_shared_arrays(shared, n)
-    _refuse_unused_names(found, embedded, private + secret_embedded, domain, public)
+    _refuse_unused_names(declared, found, embedded, private + secret_embedded)
     claims = _data_claims(found, private)
     claimed = public_embedded if are_secret or not is_count_public else embedded
     claims += _array_claims(model, shared, [c for c, _ in claimed], constants)
@@ -288,23 +298,28 @@ def _missing_domain(
     declared: ModelCopy,
     listed: Sequence[ArrayCandidate],
     missing: Sequence[ArrayCandidate],
-    records: str | Mapping[str, int],
+    records: str | Mapping[str, int] | None,
     options: Mapping[str, object],
 ) -> DomainError:
     """The error for private variables without a domain; censoring bounds have their own."""
     for c in missing:
         censored = censored_by(declared.model, [c.variable])
-        if censored is not None:
+        if censored is not None and records is not None:
             return censoring_error(*censored, c.name, records, declared.domain)
-    shown = [c for c in listed if c.kind != CONSTANT_KIND or options["constants"] != "public"]
-    names = [c.name for c in missing]
-    return missing_domain_error(declared.model, shown, names, records, declared.domain, options)
+    shown = [
+        replace(c, name=declared.shown(c.name))
+        for c in listed
+        if c.kind != CONSTANT_KIND or options["constants"] != "public"
+    ]
+    names = [declared.shown(c.name) for c in missing]
+    domain = {declared.shown(name): value for name, value in declared.domain.items()}
+    return missing_domain_error(declared.model, shown, names, records, domain, options)
 
 
 def _given_options(declared: ModelCopy, constants: str, is_count_public: bool) -> dict[str, object]:
     """Arguments of `privatize` besides records and domain, empty where they are the defaults."""
     return {
-        "public": list(declared.public),
+        "public": [declared.shown(name) for name in declared.public],
         "constants": constants if constants == "public" else "",
         "neighbors": "" if is_count_public else ADD_REMOVE,
     }
@@ -437,31 +452,31 @@ def _array_claims(
 
 
 def _refuse_unused_names(
+    declared: ModelCopy,
     found: Sequence[ArrayCandidate],
     embedded: Sequence[Axis],
     private: Sequence[Axis],
-    domain: Mapping[str, Any],
-    public: Sequence[str],
 ) -> None:
     """Refuse a name that no array has, and a domain that would not be used."""
     listed = {name for c in found for name in (c.name, *c.aliases)}
     listed |= {c.name for c, _ in embedded}
-    unknown = [name for name in domain if name not in listed]
-    unknown += [name for name in public if name not in listed]
+    unknown = [name for name in (*declared.domain, *declared.public) if name not in listed]
     if unknown:
+        known = sorted(map(declared.shown, listed))
         raise DomainError(
             "a name that is no data variable of the model",
             got=", ".join(map(str, unknown)),
-            allowed=", ".join(sorted(listed)),
-            do=nearest_names(str(unknown[0]), listed) or None,
+            allowed=", ".join(known),
+            do=nearest_names(str(unknown[0]), known) or None,
         )
     secret = {name for c, _ in private for name in (c.name, *c.aliases)}
-    unused = [name for name in domain if name not in secret]
+    unused = [name for name in declared.domain if name not in secret]
     if unused:
+        wanted = ", ".join(sorted(map(declared.shown, secret)))
         raise DomainError(
             "a domain for what is public: without the records axis, in public=, or by constants=",
-            got=", ".join(unused),
-            allowed=f"domains of {', '.join(sorted(secret)) or 'private variables'}",
+            got=", ".join(map(declared.shown, unused)),
+            allowed=f"domains of {wanted or 'private variables'}",
             do="name its records axis if it is private, or leave its domain out",
         )
 

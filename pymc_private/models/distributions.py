@@ -97,7 +97,7 @@ def implied_support(rv: Variable) -> Domain | None:
         return None
     parameters = rv.owner.op.dist_params(rv.owner)
     if name == "DiscreteUniformRV":
-        first, last = (_public_number(bound) for bound in parameters)
+        first, last = (public_number(bound) for bound in parameters)
         if first is None or last is None or not 0 <= last - first <= MOST_IMPLIED:
             return None
         return Categories(range(int(first), int(last) + 1))
@@ -105,7 +105,7 @@ def implied_support(rv: Variable) -> Domain | None:
         levels = parameters[0].type.shape[-1]
         return None if levels is None else Categories(range(levels))
     if name in ("BinomialRV", "BetaBinomialRV"):
-        trials = _public_number(parameters[0])
+        trials = public_number(parameters[0])
         return None if trials is None else Categories(range(int(trials) + 1))
     return None
 
@@ -184,7 +184,7 @@ def constant_value(variable: Variable) -> float | None:
     return float(values[0]) if values.size == 1 else None
 
 
-def _public_number(variable: Variable) -> float | None:
+def public_number(variable: Variable) -> float | None:
     """The one number that a graph of single constants evaluates to, or None.
 
     A longer array may belong to the records, so its values must imply nothing.

@@ -326,7 +326,15 @@ class Counts:
     total: int
 
     def __post_init__(self) -> None:
-        total = as_numbers(self.total)
+        given: Any = self.total
+        total = as_numbers(given)
+        if given is ...:
+            raise DomainError(
+                "a row of counts has no total yet",
+                got="...",
+                allowed="the sum of every row",
+                do="replace ... by numbers, such as pmp.Counts(5); it is the n of the likelihood",
+            )
         if (
             isinstance(self.total, bool)
             or total.ndim
@@ -340,14 +348,26 @@ class Counts:
 
     def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
         """Unchanged, or `DomainError` (without quoting a row)."""
-        if data.ndim < 2 or np.any(data < 0) or np.any(data != np.floor(data)):
+        if data.ndim < 2:
             raise DomainError(
-                "rows of counts are whole numbers >= 0, with an axis besides the records axis",
-                do="declare Interval(low, high) instead",
+                "pmp.Counts is for rows of counts, one number for each category, as of a "
+                "multinomial",
+                got="a single number per record",
+                allowed="an axis of categories besides the records axis",
+                do=f"for a count declare pmp.Interval(0, {self.total}), for the code of one of k "
+                "categories pmp.Categories(range(k))",
+            )
+        if np.any(data < 0) or np.any(data != np.floor(data)):
+            raise DomainError(
+                "rows of counts are whole numbers >= 0",
+                got="a negative number or a fraction",
+                allowed=f"whole numbers that sum to {self.total}",
+                do="for other rows declare pmp.Interval(low, high), for shares pmp.Simplex()",
             )
         if np.any(np.moveaxis(data, axis, 0).sum(axis=-1) != self.total):
             raise DomainError(
                 "a row does not have the declared total",
+                got="another sum",
                 allowed=f"rows that sum to {self.total}",
                 do="declare the total every record has, or leave such records out",
             )

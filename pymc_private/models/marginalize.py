@@ -34,7 +34,9 @@ from pymc_private.analysis.record_dependence import NONE, element_labels
 from pymc_private.analysis.traversal import rebuild_by_rule
 from pymc_private.errors import DomainError, NotCertified, Unsupported, suggest_arguments
 from pymc_private.models.compat import copy_model
-from pymc_private.models.distributions import distribution_class
+from pymc_private.models.data_variables import keeps_support, underlying_array
+from pymc_private.models.distributions import distribution_class, implied_support
+from pymc_private.models.domains import Domain
 from pymc_private.models.person_rows import PersonRows, person_rows
 
 MOST_NODES = 1024
@@ -107,7 +109,7 @@ def marginalize(
     >>> shared = pmp.marginalize(model, "ability")
     >>> [variable.name for variable in shared.free_RVs]
     ['hard']
-    >>> private = pmp.privatize(shared, records="person", domain={"y": {0, 1}})
+    >>> private = pmp.privatize(shared, records="person")
     """
     _check_arguments(model, names, points)
     copy, _ = copy_model(model)
@@ -457,9 +459,9 @@ def model_without(
     new = pm.Model(coords={k: v for k, v in old.coords.items() if k not in row_dims})
     held = [v for v in values.values() if v.owner is None and v not in old.data_vars]
     gone = {*latents, *values}
+    new.implied_domains = getattr(old, "implied_domains", {}) | _stated_supports(values, rows)
     if rows is not None:
         gone |= rows.replaced | _unread_rows(old, rows)
-        new.implied_domains = {rows.count.name: rows.domain}
         new.add_coord(rows.row_dim, range(rows.most))
         if rows.person not in new.coords:
             new.add_coord(rows.person, range(rows.count.get_value().size))
@@ -487,6 +489,19 @@ def model_without(
         rv.tag.observations = None  # the data, which nothing of the drawn variable needs
     new.generators = tuple(getattr(old, "generators", ()))
     return new
+
+
+def _stated_supports(
+    values: Mapping[Variable, Variable], rows: PersonRows | None
+) -> dict[str, Domain]:
+    """Domains of the data variables of outcomes that their distributions state: {0, 1}, say."""
+    found: dict[str, Domain] = {} if rows is None else {rows.count.name: rows.domain}
+    for rv, value in values.items():
+        array = underlying_array(value) if rows is None else rows.wide[value]
+        domain = implied_support(rv) if rows or keeps_support(value, array) else None
+        if domain is not None:
+            found[array.name] = domain
+    return found
 
 
 def _row_dims(old: pm.Model, rows: PersonRows | None) -> set[Any]:

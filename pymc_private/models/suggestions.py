@@ -15,7 +15,10 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
+from pymc.pytensorf import constant_fold
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, io_toposort
 
 from pymc_private.analysis.traversal import library_class_name
@@ -27,9 +30,11 @@ from pymc_private.models.data_variables import (
     factor_variables,
     underlying_array,
 )
-from pymc_private.models.domains import Domain
+from pymc_private.models.distributions import distribution_class, public_number
+from pymc_private.models.domains import Categories, Domain
 
 UNKNOWN_INTERVAL, UNKNOWN_CATEGORIES = "pmp.Interval(..., ...)", "pmp.Categories([...])"
+UNKNOWN_COUNTS = "pmp.Counts(...)"
 """Domains whose numbers the user fills in."""
 
 
@@ -144,6 +149,9 @@ def _call_to_paste(
 
 def _suggested_domain(model: pm.Model, variable: Variable) -> str:
     """A domain as code, from the type of an array and how it is used; no value of it is read."""
+    of_likelihood = _outcome_domain(model, variable)
+    if of_likelihood is not None:
+        return of_likelihood
     dtype = str(variable.type.dtype)
     if dtype == "bool":
         return "{0, 1}"
@@ -156,6 +164,36 @@ def _suggested_domain(model: pm.Model, variable: Variable) -> str:
         return UNKNOWN_CATEGORIES
     (length,) = lengths
     return "{0, 1}" if length == 2 else f"pmp.Categories(range({length}))"
+
+
+def _outcome_domain(model: pm.Model, variable: Variable) -> str | None:
+    """The domain as code of what a categorical or a multinomial likelihood observes, else None."""
+    for rv in model.observed_RVs:
+        if underlying_array(model.rvs_to_values[rv]) is not variable:
+            continue
+        kind, parts = distribution_class(rv), rv.owner.op.dist_params(rv.owner)
+        if kind == "CategoricalRV":
+            levels = _public_length(model, parts[0])
+            return UNKNOWN_CATEGORIES if levels is None else f"pmp.Categories(range({levels}))"
+        if kind in ("MultinomialRV", "DirichletMultinomialRV"):
+            total = public_number(parts[0])
+            if total is not None:
+                return f"pmp.Counts({int(total)})"
+            arrays = [v for v in ancestors([parts[0]]) if v.owner is None and v.type.ndim > 0]
+            return None if arrays else UNKNOWN_COUNTS  # with an array each record has its own
+    return None
+
+
+def _public_length(model: pm.Model, variable: Variable) -> int | None:
+    """The length of the last axis, from types and lengths of dims, None if these do not tell."""
+    dims = {
+        length: pt.constant(length.get_value(), dtype=length.type.dtype)
+        for length in model.dim_lengths.values()
+        if hasattr(length, "get_value")
+    }
+    (size,) = graph_replace([variable.shape[-1]], dims, strict=False)
+    (found,) = constant_fold([size], raise_not_constant=False)
+    return int(found) if isinstance(found, int | np.integer | np.ndarray) else None
 
 
 def _indexed_lengths(model: pm.Model, variable: Variable) -> set[int | None]:
@@ -187,6 +225,8 @@ def _length(model: pm.Model, vector: Variable) -> int | None:
 
 def _as_code(value: Any) -> str:
     """A declared value as Python code."""
+    if isinstance(value, Categories) and value.values == tuple(range(len(value.values))):
+        return f"pmp.Categories(range({len(value.values)}))"
     if isinstance(value, Domain) and is_dataclass(value) and not isinstance(value, type):
         given = ", ".join(f"{f.name}={_as_code(getattr(value, f.name))}" for f in fields(value))
         return f"pmp.{type(value).__name__}({given})"

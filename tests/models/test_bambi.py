@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -198,6 +199,23 @@ def test_domains_are_declared_by_the_names_of_the_formula():
     claims = " ".join(private.claims)
     assert "the levels of 'g' are public" in claims
     assert "offset(off)" in claims
+
+
+@pytest.mark.audit
+def test_what_is_missing_is_named_as_in_the_formula():
+    model = build("bin ~ x + z + g + offset(off)", "bernoulli")
+    with pytest.raises(DomainError) as refused:
+        pmp.privatize(model, records="__obs__", domain={"x": X}, public=["offset(off)"])
+    assert "data[" not in str(refused.value)
+    call = re.search(r"pmp\.privatize\(.*\)", str(refused.value)).group()
+    filled = call.replace("pmp.Interval(..., ...)", "(-1, 1)")
+    private = eval(filled, {"pmp": pmp, "model": model})
+    domains = {s.name: s.domain for s in private.sources}
+    assert domains["data[x]"] == domains["data[z]"] == pmp.Interval(*X)
+    assert domains["data[g]"] == pmp.Categories(range(4))
+    with pytest.raises(DomainError, match="allowed: bin, g, offset\\(off\\), x, z") as refused:
+        pmp.privatize(model, records="__obs__", domain={"xx": X}, public=["offset(off)"])
+    assert "did you mean 'x'" in str(refused.value)
 
 
 def test_a_variable_in_several_terms_is_one_variable():

@@ -9,7 +9,7 @@ PyArrow are grouped one after another; only counts come back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -19,7 +19,12 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 
-from pymc_private.counts.declared_columns import DeclaredColumn, undeclared_value
+from pymc_private.counts.declared_columns import (
+    LARGEST_WHOLE,
+    DeclaredColumn,
+    no_numbers,
+    undeclared_value,
+)
 from pymc_private.errors import DomainError, PymcPrivateError
 
 READ_AHEAD = {"batch_size": 2**18, "batch_readahead": 2, "fragment_readahead": 1}
@@ -58,9 +63,7 @@ def count_tables(
     """
     counted = _counter(data)
     needed = list(dict.fromkeys(name for family in families.values() for name in family))
-    missing = [name for name in needed if name not in counted.names]
-    if missing:
-        raise DomainError("columns were declared that the data do not have", got=", ".join(missing))
+    _require(needed, counted.names)
     try:
         return counted.counts(families, columns)
     except PymcPrivateError:
@@ -73,20 +76,40 @@ def count_tables(
     )  # fmt: skip
 
 
+def number_of_rows(data: Any, needed: Sequence[str]) -> Callable[[], int]:
+    """What counts the rows of a table that has some columns; reads none of them yet.
+
+    Raises
+    ------
+    DomainError
+        No table, or one that lacks columns.
+    """
+    counted = _counter(data)
+    _require(needed, counted.names)
+    return counted.rows
+
+
+def _require(needed: Sequence[str], names: Collection[str]) -> None:
+    """Refuse data without declared columns."""
+    if missing := [name for name in needed if name not in names]:
+        raise DomainError("columns were declared that the data do not have", got=", ".join(missing))
+
+
 class TableCounter(NamedTuple):
-    """Data of an engine: names of columns, and what counts them."""
+    """Data of an engine: names of columns, what counts them, and what counts rows."""
 
     names: set[str]
     counts: Callable[[FamilyColumns, Mapping[str, DeclaredColumn]], dict[str, np.ndarray]]
+    rows: Callable[[], int]
 
 
 def _counter(data: Any) -> TableCounter:
     """What counts a frame by its own engine."""
     module = type(data).__module__
     if module.startswith("pyarrow") and hasattr(data, "scanner"):
-        return TableCounter(set(data.schema.names), partial(_count_batches, data))
+        return TableCounter(set(data.schema.names), partial(_count_batches, data), data.count_rows)
     if module.startswith("dask") and hasattr(data, "npartitions") and hasattr(data, "columns"):
-        return TableCounter(set(data.columns), partial(_count_partitions, data))
+        return TableCounter(set(data.columns), partial(_count_partitions, data), partial(len, data))
     frame = nw.from_native(data, pass_through=True)
     if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
         raise DomainError(
@@ -95,8 +118,12 @@ def _counter(data: Any) -> TableCounter:
         )  # fmt: skip
     names = set(frame.collect_schema().names())
     if isinstance(frame, nw.DataFrame) and frame.implementation.is_pandas_like():
-        return TableCounter(names, partial(_count_pandas, nw.to_native(frame)))
-    return TableCounter(names, partial(_count_lazy, frame))
+        return TableCounter(names, partial(_count_pandas, nw.to_native(frame)), partial(len, frame))
+    return TableCounter(names, partial(_count_lazy, frame), partial(_rows_of, frame))
+
+
+def _rows_of(frame: Any) -> int:
+    return int(frame.lazy().select(nw.len()).collect().item())
 
 
 def _count_lazy(
@@ -106,7 +133,9 @@ def _count_lazy(
     needed = dict.fromkeys(name for family in families.values() for name in family)
     if frame.implementation.is_pyarrow():  # which groups by one dictionary of a column alone
         frame = nw.from_native(nw.to_native(frame.select(*needed)).unify_dictionaries())
-    binned = frame.lazy().select(*(_column_expression(columns[name]) for name in needed))
+    kinds = frame.collect_schema()
+    chosen = (_column_expression(columns[name], kinds[name]) for name in needed)
+    binned = frame.lazy().select(*chosen)
     return _count_groups(binned, families, columns)
 
 
@@ -156,21 +185,52 @@ def _count_partitions(
     from dask.base import compute
     from dask.delayed import delayed
 
+    for column in columns.values():
+        _refuse_text_of_dask(frame, column)
     count = delayed(_count_pandas)
     frame = frame[list(dict.fromkeys(name for family in families.values() for name in family))]
     parts = compute(*[count(part, families, columns) for part in frame.to_delayed()])
     return {family: np.sum([part[family] for part in parts], axis=0) for family in families}
 
 
-def _column_expression(column: DeclaredColumn) -> Any:
-    """The column, or of a number the count of edges below it; missing numbers stay missing."""
+def _refuse_text_of_dask(frame: Any, column: DeclaredColumn) -> None:
+    """Refuse a column of text of which Dask may have made it: no declared value is text."""
+    kind = frame.dtypes[column.name]
+    if not isinstance(kind, pd.StringDtype):
+        return
+    do = "dask.config.set({'dataframe.convert-string': False}) before the frame is made, if Dask "
+    do += "made text of dates or decimals"
+    if column.edges:
+        raise no_numbers(column.name, do)
+    if not any(isinstance(value, str) for value in column.values):
+        raise DomainError(
+            f"the column {column.name!r} is text, and no declared value is; nothing was charged",
+            got="a column of text",
+            allowed="values of the types that were declared",
+            do=do,
+        )
+
+
+def _column_expression(column: DeclaredColumn, kind: Any) -> Any:
+    """The column, or of a number the count of edges below it; missing numbers stay missing.
+
+    Engines differ in whether -0.0 is 0.0, and NaN null; and in how a double of a long integer is
+    rounded, which is taken for missing.
+    """
     value = nw.col(column.name)
+    if kind.is_float():
+        value = nw.when(~value.is_nan()).then(value + 0.0)
     if not column.edges:
-        return value
+        return value.alias(column.name)
+    if not (kind.is_numeric() or kind == nw.Boolean):
+        raise no_numbers(column.name)
+    if kind.is_integer():
+        low = value >= -LARGEST_WHOLE if kind.is_signed_integer() else value >= 0
+        value = nw.when(low & (value <= LARGEST_WHOLE)).then(value)
     number = value.cast(nw.Float64)
     below = sum(((number > edge).cast(nw.Int32) for edge in column.edges[1:]),
                 (number > column.edges[0]).cast(nw.Int32))  # fmt: skip
-    return nw.when(~number.is_nan()).then(below).alias(column.name)
+    return below.alias(column.name)
 
 
 def _count_groups(
@@ -207,13 +267,22 @@ def _max_groups(names: Sequence[str], columns: Mapping[str, DeclaredColumn]) -> 
 def _by_groups(
     frame: nw.LazyFrame[Any], families: FamilyColumns, columns: Mapping[str, DeclaredColumn]
 ) -> FamilyGroups:
+    count = _free_name("n_records", columns)
     queries = [
-        frame.group_by(*names).agg(nw.len().alias("n_records")).head(_max_groups(names, columns))
+        frame.group_by(*names).agg(nw.len().alias(count)).head(_max_groups(names, columns))
         for names in families.values()
     ]
     for (family, names), answer in zip(families.items(), _collect_all(queries), strict=True):
-        wanted = [*names, "n_records"]
+        wanted = [*names, count]
         yield family, list(answer.select(*wanted).iter_rows())
+
+
+def _free_name(name: str, taken: Collection[str]) -> str:
+    """A name that no column has, whatever its case."""
+    lower = {one.lower() for one in taken}
+    while name in lower:
+        name += "_"
+    return name
 
 
 def _collect_all(queries: list[nw.LazyFrame[Any]]) -> list[nw.DataFrame[Any]]:
@@ -245,7 +314,8 @@ def _by_grouping_sets(
     mask = "GROUPING_ID()" if frame.implementation.name == "PYSPARK" else f"GROUPING({every})"
     view = f"counted_{uuid4().hex}"
     text = (
-        f"SELECT {every}, {mask} AS which, COUNT(*) AS n_records FROM {view} "
+        f"SELECT {every}, {mask} AS {_free_name('which', names)}, "
+        f"COUNT(*) AS {_free_name('n_records', names)} FROM {view} "
         f"GROUP BY GROUPING SETS ({grouping}) LIMIT {most}"
     )
     if frame.implementation.name == "PYSPARK":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +15,9 @@ import pandas as pd
 from pymc_private.errors import DomainError
 from pymc_private.privacy.rounding import format_count
 
+NUMBERS = (int, float, Decimal, np.number, np.bool_)
+LARGEST_WHOLE = 2**53
+"""Beyond it not every integer is a double, and engines differ in how they round."""
 DECLARE_INSTEAD = (
     "give the categories as a list, or the edges of bins as Bins([...]): from a codebook, the law "
     "or public data; what is learned from these data is not private"
@@ -79,20 +83,16 @@ class DeclaredColumn:
         return len(self.values)
 
     def encode(self, series: Any) -> np.ndarray:
-        """Category number of each entry, -1 for undeclared ones, in the smallest integer type."""
+        """Category number of each entry, -1 for undeclared ones, in the smallest integer type.
+
+        Entries are compared as Python compares them (True is 1, and 1.0 is), as those of other
+        engines are; all missing ones are None.
+        """
         kind = np.int8 if self.size < 127 else np.int16 if self.size < 32767 else np.int32
         if self.edges:
-            try:
-                numbers = pd.to_numeric(pd.Series(series), errors="raise").to_numpy(float)
-            except (TypeError, ValueError):
-                raise DomainError(
-                    f"the column {self.name!r} is cut into bins, so it holds numbers"
-                ) from None
-            codes = np.searchsorted(self.edges, numbers, side="left").astype(kind)
-            codes[np.isnan(numbers)] = -1
-            return codes
+            return self._bins_of(pd.Series(series)).astype(kind)
         if isinstance(series, pd.Series) and isinstance(series.dtype, pd.CategoricalDtype):
-            own = np.array([self.code(value) for value in series.cat.categories] + [-1])
+            own = np.array([self.code(value) for value in (*series.cat.categories, None)])
             return np.asarray(own[series.cat.codes.to_numpy()], dtype=kind)
         entries = np.asarray(series)
         plain = entries.ndim == 1 and not np.ma.isMaskedArray(series)
@@ -100,7 +100,26 @@ class DeclaredColumn:
             codes = entries.astype(kind)
             codes[(entries < 0) | (entries >= self.size)] = -1
             return codes
-        return np.asarray(pd.Index(self.values).get_indexer(pd.Index(series)), dtype=kind)
+        places, values = pd.factorize(pd.Series(series))
+        own = np.array([self.code(value) for value in (*values.tolist(), None)], dtype=kind)
+        return own[places]
+
+    def _bins_of(self, series: pd.Series) -> np.ndarray:
+        """The bin of each number; -1 of missing ones, and of integers that no double holds."""
+        numeric = pd.api.types.is_numeric_dtype(series.dtype)
+        entries = None if numeric else series.dropna()
+        if entries is not None and not all(isinstance(value, NUMBERS) for value in entries):
+            raise no_numbers(self.name)
+        whole = series.dropna().to_numpy()
+        long = whole.dtype.kind in "iu" and ((whole > LARGEST_WHOLE) | (whole < -LARGEST_WHOLE))
+        if entries is not None:
+            long = [isinstance(v, int) and abs(v) > LARGEST_WHOLE for v in entries]
+        if np.any(long):
+            raise undeclared_value(self.name)
+        numbers = series.to_numpy(float, na_value=np.nan)
+        codes = np.searchsorted(self.edges, numbers, side="left")
+        codes[np.isnan(numbers)] = -1
+        return codes
 
     @cached_property
     def _counts_up(self) -> bool:
@@ -114,7 +133,7 @@ class DeclaredColumn:
         if not self._codes:
             self._codes.update({v: i for i, v in enumerate(self.values)})
         try:
-            return self._codes.get(value, -1)
+            return self._codes.get(None if value != value else value, -1)
         except TypeError:  # not hashable
             return -1
 
@@ -152,7 +171,31 @@ def declare_column(name: str, spec: Any) -> DeclaredColumn:
             got=format_count(len(listed), "value"),
             do="leave a column out that is the same for everybody",
         )
-    return DeclaredColumn(name, listed)
+    found = DeclaredColumn(name, listed)
+    _refuse_equal_labels(found)
+    return found
+
+
+def _refuse_equal_labels(column: DeclaredColumn) -> None:
+    """Refuse categories that a release could not tell apart, and NaN, which equals nothing."""
+    labels = [str(value) for value in axis_labels(column)]
+    missing = any(value != value for value in column.values)
+    if missing or len(set(labels)) < len(labels):
+        raise DomainError(
+            f"the categories of {column.name!r} have labels of their own in a release",
+            got="NaN, which equals nothing" if missing else "1 and '1', or others of one text",
+            allowed="values that differ as text; None for missing ones",
+            do="declare one of them, and replace the other in the table",
+        )
+
+
+def no_numbers(name: str, do: str | None = None) -> DomainError:
+    """The error that a column that is cut into bins holds something else than numbers."""
+    return DomainError(
+        f"the column {name!r} is cut into bins, so it holds numbers; nothing was charged",
+        got="text, dates or other values",
+        do=do or "make numbers of them in the table, such as years of dates",
+    )
 
 
 def undeclared_value(name: str) -> DomainError:
@@ -161,7 +204,7 @@ def undeclared_value(name: str) -> DomainError:
         f"the column {name!r} holds a value that was not declared; nothing was charged",
         got="an undeclared or missing value",
         do="declare every category that a record could have, and replace others by one of them "
-        '("other", "missing") before',
+        '("other", "missing") before; in bins fill missing numbers, and integers beyond 2^53',
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -81,6 +81,8 @@ def dirichlet(
     categories: Mapping[str, Any] | None = None,
     tables: Mapping[str, Sequence[str]] | None = None,
     n: int | None = None,
+    id: str | None = None,
+    records_per_unit: int = 1,
     **options: Unpack[ReleaseKeywords],
 ) -> Release:
     """Draw probability vectors from counts, privately.
@@ -127,8 +129,10 @@ def dirichlet(
         Default: the public number of records. Never the private counts.
     ledger : Ledger, optional
         Default: the ledger of the context, else one in memory, with a warning.
-    data, categories, tables, n
+    data, categories, tables, n, id
         Instead of counts, as in `noisy_counts`.
+    records_per_unit : int
+        Most records of a unit (T24); more than 1 is for noise only.
     **options
         ``name=``, ``data_version=``, ``save=``, ``again=``, ``random_seed=``: see `sample`.
 
@@ -156,8 +160,9 @@ def dirichlet(
     """
     keeping = ReleaseOptions(ledger, **options)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
-    found = _given_tables(counts, data, categories, tables, n, neighbors)
-    stated = (prior, sensitivity, minimum, draws, profile)
+    words = _TableWords(data, categories, tables, n, id, records_per_unit)
+    found = words.tables_of(counts, neighbors)
+    stated = (prior, sensitivity, minimum, draws, profile, records_per_unit)
     if method == "auto" and not has_whole_counts(found):
         method = "exact"  # noise is for whole numbers: weights are public knowledge
     plan = plan_tables(found, budget, method, neighbors, unit, *stated)
@@ -182,6 +187,8 @@ def noisy_counts(
     categories: Mapping[str, Any] | None = None,
     tables: Mapping[str, Sequence[str]] | None = None,
     n: int | None = None,
+    id: str | None = None,
+    records_per_unit: int = 1,
     **options: Unpack[ReleaseKeywords],
 ) -> Release:
     """Release counts with integer noise of a known distribution, for models of one's own.
@@ -196,16 +203,22 @@ def noisy_counts(
         Default: the ledger of the context, else one in memory, with a warning.
     data : table, optional
         Instead of counts, a table of pandas, Polars (also lazy), PyArrow (also a dataset), DuckDB,
-        Dask or Spark, which counts its rows by its own engine: once, before the charge, and before
-        the ledger is asked. A row is protected: of a person with k rows, k times as much is told
-        (``release.guarantee.group(k)``).
+        Dask or Spark, which counts its rows by its own engine: once, after the ledger was asked and
+        before it is charged, so that what is refused costs nothing.
     categories : mapping of str to sequence, or Bins; optional
         What each column of `data` may hold: declared, never learned. In the order of the axes.
     tables : mapping of str to sequence of str, optional
         Columns of each family of `data`, the simplex last. Default: one table "p" of all columns.
     n : int, optional
         The number of rows of `data`, which is public under substitution: another one is refused.
-        Default: as many as there are.
+        Default: as many as there are, counted before the ledger is asked.
+    id : str, optional
+        The column of `data` that names the unit of each row, a person say. A unit with more rows
+        than `records_per_unit` is refused.
+    records_per_unit : int
+        Most records of a unit, all of which are protected together (T24): the noise is so many
+        times as large. Under substitution the number of records of each unit is public. Without
+        `id` that nobody owns more is an assumption of the guarantee.
     **options
         ``name=``, ``data_version=``, ``save=``, ``again=``, ``random_seed=``: see `sample`.
 
@@ -232,9 +245,11 @@ def noisy_counts(
     """
     keeping = ReleaseOptions(ledger, **options)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
-    found = _given_tables(counts, data, categories, tables, n, neighbors)
+    words = _TableWords(data, categories, tables, n, id, records_per_unit)
+    found = words.tables_of(counts, neighbors)
     profile = 1.0 if neighbors != SUBSTITUTE else None  # the noise does not depend on it
-    plan = plan_tables(found, budget, "noisy", neighbors, unit, profile=profile)
+    stated: dict[str, Any] = {"profile": profile, "records_per_unit": records_per_unit}
+    plan = plan_tables(found, budget, "noisy", neighbors, unit, **stated)
     check_whole_numbers(found)
     return publish(plan, noisy_count_job(plan, found), keeping)
 
@@ -292,14 +307,26 @@ def noisy_count_posterior(
     return noisy_posterior(tables, distribution, scale, sd, facts.get("total"), minimum, consistent)
 
 
-def _given_tables(
-    counts: Any, data: Any, categories: Any, tables: Any, n: int | None, neighbors: str
-) -> CountTables:
-    """Counts as they are given, or those of a table's rows."""
-    if data is not None and counts is None:
-        return counted_tables(data, categories, tables, n, neighbors)
-    refuse_table_words(data=data, categories=categories, tables=tables, n=n)
-    return as_tables(counts)
+class _TableWords(NamedTuple):
+    """What is said of a table whose rows are counted."""
+
+    data: Any
+    categories: Any
+    tables: Any
+    n: int | None
+    id: str | None
+    records_per_unit: int
+
+    def tables_of(self, counts: Any, neighbors: str) -> CountTables:
+        """Counts as they are given, or those of a table's rows."""
+        check_count(self.records_per_unit, "records_per_unit")
+        if self.data is not None and counts is None:
+            words = self.data, self.categories, self.tables, self.n, neighbors
+            return counted_tables(*words, self.id, self.records_per_unit)
+        said = self._asdict()
+        del said["records_per_unit"]
+        refuse_table_words(**said)
+        return as_tables(counts)
 
 
 def plan_tables(
@@ -313,6 +340,7 @@ def plan_tables(
     minimum: float = 0.0,
     draws: int | None = None,
     profile: Any = None,
+    records_per_unit: int = 1,
 ) -> CountPlan:
     """Plan from public facts; data that contradict what was declared are refused."""
     families = tables.families
@@ -320,7 +348,8 @@ def plan_tables(
     check_relation(neighbors, unit)
     if draws is not None:
         check_memory(check_count(draws, "draws"), sum(math.prod(f.shape) for f in families))
-    check_minimum(tables, minimum)
+    if not tables.counted_later:  # else when it is counted
+        check_minimum(tables, minimum)
     if sensitivity is not None and (len(families) > 1 or families[0].tables > 1):
         raise DomainError("a sensitivity is declared for one vector", got=f"{len(families)} tables")
     total = None
@@ -336,7 +365,7 @@ def plan_tables(
         families, neighbors, unit, float(minimum),
         None if draws is None else check_count(draws, "draws"), total,
         as_profiles(families, profile, total, neighbors), _prior_parameters(prior, families),
-        sensitivity,
+        sensitivity, records_per_unit,
     )  # fmt: skip
     return plan_counts(budget, design, method)
 

@@ -73,6 +73,8 @@ class CountDesign:
         Stated prior parameters, one array per family.
     sensitivity : tuple of float or None
         Squared Euclidean and largest change of a vector statistic.
+    records_per_unit : int
+        Most records of a unit.
     """
 
     families: tuple[CountFamily, ...]
@@ -84,6 +86,7 @@ class CountDesign:
     profiles: tuple[CountProfile, ...]
     prior: tuple[np.ndarray, ...] | None = None
     sensitivity: tuple[float, float] | None = None
+    records_per_unit: int = 1
 
     @property
     def touched(self) -> TableSensitivity:
@@ -136,6 +139,8 @@ class CountPlan:
             "families": {f.name: list(f.shape) for f in self.design.families},
             "expected_kl": dict(self.expected_kl),
         }
+        if self.design.records_per_unit > 1:
+            shared["records_per_unit"] = self.design.records_per_unit
         if self.noise is not None:
             return shared | {"noise": self.noise.distribution, "scale": self.noise.scale}
         names = [f.name for f in self.design.families]
@@ -158,6 +163,8 @@ def plan_counts(budget: CountBudget, design: CountDesign, method: str = "auto") 
     """Choose the method and parameters of the least expected divergence at the public profile."""
     if method not in METHODS:
         raise DomainError("method= is not known", got=repr(method), allowed=", ".join(METHODS))
+    if design.records_per_unit > 1:
+        return _noisy_plan_of_units(budget, design, method)
     if design.sensitivity is not None:
         return _vector_statistic_plan(budget, design, method)
     if design.prior is not None:
@@ -179,6 +186,26 @@ def plan_counts(budget: CountBudget, design: CountDesign, method: str = "auto") 
     return _dirichlet_plan(budget, design, method)
 
 
+def _noisy_plan_of_units(budget: CountBudget, design: CountDesign, method: str) -> CountPlan:
+    """Noise for units of several records, which Dirichlet draws have no price for."""
+    if method not in ("auto", "noisy") or (design.prior, design.sensitivity) != (None, None):
+        stated = {"prior=": design.prior, "sensitivity=": design.sensitivity}
+        given = [word for word, value in stated.items() if value is not None]
+        raise Unsupported(
+            "Dirichlet draws have a price for one record only; nothing was charged",
+            got=", ".join([f"records_per_unit={design.records_per_unit}", *given]),
+            allowed='method="noisy", without prior= and sensitivity=',
+            do='method="noisy"; or count one row of each unit',
+        )
+    if design.unit == "attribute":
+        raise Unsupported(
+            "an attribute is one of a single record; nothing was charged",
+            got=f"records_per_unit={design.records_per_unit} with unit='attribute'",
+            do='unit="row", which protects all that the rows of a unit say',
+        )
+    return _noisy_plan(budget, design)
+
+
 def _with_expected_kl(plan: CountPlan, expected: dict[str, float]) -> CountPlan:
     return CountPlan(
         plan.design, plan.budget, plan.method, plan.guarantee, plan.r, plan.alpha, plan.noise,
@@ -187,7 +214,8 @@ def _with_expected_kl(plan: CountPlan, expected: dict[str, float]) -> CountPlan:
 
 
 def _noisy_plan(budget: CountBudget, design: CountDesign) -> CountPlan:
-    found = _cached_noise_plan(budget, design.touched.families, design.neighbors)
+    records = design.records_per_unit
+    found = _cached_noise_plan(budget, design.touched.families, design.neighbors, records)
     cost = sum(
         _expected_noisy_kl(p, found.distribution, found.scale, design.minimum)
         for p in design.profiles
@@ -261,6 +289,8 @@ def _with_assumptions(guarantee: Guarantee, design: CountDesign) -> Guarantee:
     assumptions = [f"a record is counted once, in {each}", f"{fixed} were fixed without the data"]
     if design.sensitivity is not None:
         assumptions[0] = "the statistic changes by no more than its declared sensitivity"
+    if design.records_per_unit > 1:
+        assumptions.append(f"a unit owns at most {design.records_per_unit} records")
     neighbors = guarantee.neighbors
     if design.unit == "attribute":  # a ledger that protects records must not accept it
         neighbors = ATTRIBUTE

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from pymc_private.counts.tables import (
     add_noise,
     add_seeded_noise,
     as_integers,
+    check_minimum,
     import_opendp,
 )
 from pymc_private.errors import DomainError, Incompatible
@@ -73,6 +75,8 @@ class CountJob:
         ``(seed or None)`` to arrays by family name, shape (draws, ...). Reads the data.
     extra_facts : mapping
         Public facts beside those of the plan.
+    prepare : callable
+        Counts and checks a table, after the ledger was asked and before it is charged.
     """
 
     families: tuple[CountFamily, ...]
@@ -83,10 +87,17 @@ class CountJob:
     ranges: tuple[float, float] | None
     make: Callable[[int | None], FamilyArrays]
     extra_facts: Mapping[str, Any] = field(default_factory=dict)
+    prepare: Callable[[], None] = lambda: None
 
 
 def publish(plan: CountPlan, job: CountJob, options: ReleaseOptions) -> Release:
     """Charge, then draw; see `charge.publish`."""
+
+    def draw(seed: int | None) -> FamilyArrays:
+        if seed is not None:  # no ledger is asked, and nothing was rehearsed
+            job.prepare()
+        return job.make(seed)
+
     release_job = draws_job(
         plan.guarantee,
         plan.budget.delta,
@@ -95,7 +106,7 @@ def publish(plan: CountPlan, job: CountJob, options: ReleaseOptions) -> Release:
         label=f"tables of counts ({plan.method})",
         another="other tables, another plan",
         name=options.name,
-        draw=job.make,
+        draw=draw,
         contents=lambda values: (_dataset(job, values), _facts(plan, job)),
         made_up=lambda: _made_up_numbers(job),
         packages=PACKAGES,
@@ -108,6 +119,7 @@ def publish(plan: CountPlan, job: CountJob, options: ReleaseOptions) -> Release:
         if known not in _REHEARSED:
             rehearse()
             _REHEARSED.add(known)
+        job.prepare()
 
     return charge.publish(replace(release_job, rehearse=rehearse_once), options)
 
@@ -174,7 +186,8 @@ def noisy_count_job(plan: CountPlan, tables: CountTables) -> CountJob:
 
     name = {"distribution": "distribution of the noisy counts"}
     sampler = NOISE_SAMPLERS[noise.distribution]
-    return CountJob(tables.families, 1, sampler, INTEGER_GRID, int, None, make, name)
+    prepare = partial(_count_table, plan, tables)
+    return CountJob(tables.families, 1, sampler, INTEGER_GRID, int, None, make, name, prepare)
 
 
 def dirichlet_job(plan: CountPlan, tables: CountTables) -> CountJob:
@@ -189,8 +202,10 @@ def dirichlet_job(plan: CountPlan, tables: CountTables) -> CountJob:
             found[family.name] = simplex_probabilities(logs)
         return found
 
+    words: dict[str, Any] = {"prepare": partial(_count_table, plan, tables)}
+    bounds = (0.0, 1.0)
     return CountJob(
-        tables.families, plan.draws, DIRICHLET_SAMPLER, SIMPLEX_GRID, float, (0.0, 1.0), make
+        tables.families, plan.draws, DIRICHLET_SAMPLER, SIMPLEX_GRID, float, bounds, make, **words
     )
 
 
@@ -210,7 +225,17 @@ def denoised_job(plan: CountPlan, tables: CountTables) -> CountJob:
         return {n: draw_probabilities(t, plan.draws, generator) for n, t in posterior.items()}
 
     sampler = f"posterior given {NOISE_SAMPLERS[noise.distribution]}"
-    return CountJob(tables.families, plan.draws, sampler, SIMPLEX_GRID, float, (0.0, 1.0), make)
+    words: dict[str, Any] = {"prepare": partial(_count_table, plan, tables)}
+    bounds = (0.0, 1.0)
+    return CountJob(
+        tables.families, plan.draws, sampler, SIMPLEX_GRID, float, bounds, make, **words
+    )
+
+
+def _count_table(plan: CountPlan, tables: CountTables) -> None:
+    """Count a table that was not counted yet, and refuse what was not declared."""
+    if tables.counted_later:
+        check_minimum(tables, plan.design.minimum)
 
 
 def _check_planned(plan: CountPlan, tables: CountTables) -> None:
@@ -252,10 +277,14 @@ def draw_probabilities(
 
 def check_whole_numbers(tables: CountTables) -> None:
     """Refuse counts that are no whole numbers, before anything is charged."""
+    if tables.counted_later:
+        return
     for array in tables.counts.values():
         as_integers(array)
 
 
 def has_whole_counts(tables: CountTables) -> bool:
     """Whether no count has a fractional part."""
-    return all(bool((array == np.round(array)).all()) for array in tables.counts.values())
+    return tables.counted_later or all(
+        bool((array == np.round(array)).all()) for array in tables.counts.values()
+    )

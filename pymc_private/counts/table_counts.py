@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_private.counts.declared_columns import DeclaredColumn, axis_labels, declare_column
 from pymc_private.counts.publish import check_memory
-from pymc_private.counts.tables import CountTables, declared_tables
+from pymc_private.counts.tables import CountTables, LaterCounts, declared_tables
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.validation import check_storable_text, is_number
@@ -21,9 +21,17 @@ RESERVED = {"chain", "draw"}
 
 
 def counted_tables(
-    data: Any, categories: Any, tables: Any, n: int | None, neighbors: str
+    data: Any,
+    categories: Any,
+    tables: Any,
+    n: int | None,
+    neighbors: str,
+    unit: str | None = None,
+    records_per_unit: int = 1,
 ) -> CountTables:
-    """Count the rows of a table; only counts come to memory.
+    """Counts of a table's rows, which are counted when they are first asked for.
+
+    Under substitution without `n` the engine counts its rows at once: their number is public.
 
     Parameters
     ----------
@@ -36,6 +44,10 @@ def counted_tables(
     n : int or None
         The public number of rows.
     neighbors : str
+    unit : str, optional
+        The column that names the unit of each row.
+    records_per_unit : int
+        Rows that a unit may own.
 
     Raises
     ------
@@ -50,12 +62,34 @@ def counted_tables(
     wanted = {name: columns[name] for names in families.values() for name in names}
     _check_count(n, neighbors)
     check_memory(1, sum(math.prod(columns[c].size for c in names) for names in families.values()))
-    from pymc_private.counts.counting import count_tables
+    from pymc_private.counts.counting import count_tables, number_of_rows
+    from pymc_private.counts.rows_of_units import check_units
 
-    found = count_tables(data, families, wanted)
-    _refuse_other_rows(found, n)
+    names = [*wanted, *(() if unit is None else (unit,))]
+    rows = number_of_rows(data, names)  # of no columns: refuses what is no table, too
+    if neighbors == SUBSTITUTE:
+        n = _public_rows(rows() if n is None else n)
+
+    def counted() -> Mapping[str, np.ndarray]:
+        if unit is not None:
+            check_units(data, unit, records_per_unit)
+        found = count_tables(data, families, wanted)
+        _refuse_other_rows(found, n)
+        return found
+
     labels = {name: axis_labels(column) for name, column in wanted.items()}
-    return declared_tables(found, families, labels)
+    return declared_tables(LaterCounts(tuple(families), counted), families, labels, n)
+
+
+def _public_rows(rows: int) -> int:
+    """The number of rows, of which there are some."""
+    if rows:
+        return int(rows)
+    raise DomainError(
+        "no records were counted; nothing was charged",
+        got="a table of no rows",
+        do='count some, or protect their number too: neighbors="add_remove"',
+    )
 
 
 def refuse_table_words(**words: Any) -> None:

@@ -12,8 +12,9 @@ other module imports OpenDP.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,34 @@ class CountFamily:
         return found | {dim: np.asarray(labels) for dim, labels in self.labels}
 
 
+class LaterCounts(Mapping[str, np.ndarray]):
+    """Counts of a table that are counted when one of them is first asked for.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the families.
+    count : callable
+        Counts, or refuses.
+    """
+
+    def __init__(self, names: Sequence[str], count: Callable[[], Mapping[str, np.ndarray]]) -> None:
+        self._names, self._count = tuple(names), count
+
+    @cached_property
+    def _found(self) -> Mapping[str, np.ndarray]:
+        return self._count()
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 @dataclass(frozen=True)
 class CountTables:
     """Private counts, and their families, which are public.
@@ -83,10 +112,18 @@ class CountTables:
     families : tuple of CountFamily
     counts : mapping of str to array
         Private.
+    rows : int or None
+        Public number of records of a table that is counted later.
     """
 
     families: tuple[CountFamily, ...]
     counts: Mapping[str, np.ndarray] = field(repr=False)
+    rows: int | None = None
+
+    @property
+    def counted_later(self) -> bool:
+        """Whether whole numbers will be counted once the ledger has been asked."""
+        return isinstance(self.counts, LaterCounts)
 
     @property
     def total(self) -> float:
@@ -191,18 +228,24 @@ def _warn_of_value_counts(table: Any) -> None:
 
 
 def declared_tables(
-    counts: Mapping[str, np.ndarray], dims: Mapping[str, tuple[str, ...]],
+    counts: Mapping[str, np.ndarray],
+    dims: Mapping[str, tuple[str, ...]],
     labels: Mapping[str, Sequence[Any]],
-) -> CountTables:  # fmt: skip
-    """Tables of the estimators' own counts, of columns whose labels were declared."""
+    rows: int | None = None,
+) -> CountTables:
+    """Tables of records that are counted here, of columns whose labels were declared."""
     families = tuple(
         CountFamily(
-            name, counts[name].shape, axes, tuple((a, tuple(labels[a])) for a in axes), True
+            name,
+            tuple(len(labels[a]) for a in axes),
+            axes,
+            tuple((a, tuple(labels[a])) for a in axes),
+            True,
         )
         for name, axes in dims.items()
     )
     _check_axes(families)
-    return CountTables(families, dict(counts))
+    return CountTables(families, counts, rows)
 
 
 def _check_axes(families: Sequence[CountFamily]) -> None:
@@ -234,6 +277,8 @@ def check_minimum(tables: CountTables, minimum: float) -> None:
 
 def common_total(tables: CountTables) -> float:
     """The public number of records, which every family counts."""
+    if tables.rows is not None:
+        return float(tables.rows)
     totals = [float(array.sum()) for array in tables.counts.values()]
     if max(totals) - min(totals) > TOTAL_TOLERANCE * max(totals):
         raise DomainError(

@@ -185,8 +185,16 @@ def discrete_laplace_sd(scale: float) -> float:
     return math.sqrt(2.0 * math.exp(-1.0 / scale)) / -math.expm1(-1.0 / scale)
 
 
-def noise_plan(budget: CountBudget, families: int, neighbors: str = SUBSTITUTE) -> NoisePlan:
+def noise_plan(
+    budget: CountBudget, families: int, neighbors: str = SUBSTITUTE, records: int = 1
+) -> NoisePlan:
     """Noise with the least standard deviation that meets a budget.
+
+    A unit of at most k records, replaced by another of as many, takes a from the cells of a family
+    and adds b, both whole numbers >= 0 of sum k at most. So |b - a| is at most 2k in l1, and at
+    most |a|^2 + |b|^2 <= 2 k^2 in squared l2 (add/remove: k and k^2), whatever cells they are: k
+    times what one record changes. Hence Laplace noise costs k times as much epsilon, and discrete
+    Gaussian noise, whose divergence is that of its squared l2, k^2 times as much rho (T24, T26).
 
     Parameters
     ----------
@@ -195,6 +203,8 @@ def noise_plan(budget: CountBudget, families: int, neighbors: str = SUBSTITUTE) 
         Most families of tables that one change of the data touches; in each of them a substituted
         record moves one unit between two cells, an added one changes one cell.
     neighbors : str
+    records : int
+        k, the most records of a unit.
 
     Returns
     -------
@@ -214,20 +224,23 @@ def noise_plan(budget: CountBudget, families: int, neighbors: str = SUBSTITUTE) 
     cells = families * (1 if neighbors == ADD_REMOVE else 2)
 
     def laplace(scale: float) -> Guarantee:
-        return Guarantee.noisy_counts_of(families, scale, DISCRETE_LAPLACE, **words)
+        return Guarantee.noisy_counts_of(families, scale, DISCRETE_LAPLACE, **words).group(records)
 
     def gaussian(sigma: float) -> Guarantee:
-        return Guarantee.noisy_counts_of(families, sigma, **words)
+        return Guarantee.noisy_counts_of(families, sigma, **words).group(records)
 
     found: list[NoisePlan] = []
     if budget.epsilon is not None:
-        found += _smallest_noise(DISCRETE_LAPLACE, cells / budget.epsilon, laplace, budget)
+        found += _smallest_noise(
+            DISCRETE_LAPLACE, records * cells / budget.epsilon, laplace, budget
+        )
     if not budget.pure:
-        sigma = _initial_sigma(budget, cells)
+        sigma = records * _initial_sigma(budget, cells)
         if not found or sigma < found[0].sd:  # a search only raises it
             found += _smallest_noise(DISCRETE_GAUSSIAN, sigma, gaussian, budget)
     if not found:
-        raise _no_noise_error(budget, cells)
+        squared = 1 if budget.epsilon is not None else records
+        raise _no_noise_error(budget, cells * records * squared)
     return min(found, key=lambda plan: plan.sd)
 
 

@@ -209,6 +209,7 @@ COUNT_FACTS = {
     "noise": str,
     "scale": float,
     "total": float,
+    "records_per_unit": int,
 }
 """Public facts of a mechanism for counts, by type: all of them fixed before the counts are read,
 except the total, which is public under substitution."""

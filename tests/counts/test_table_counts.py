@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+from datetime import date, datetime
+from decimal import Decimal
 
 import dask.dataframe as dd
 import duckdb
@@ -15,8 +17,8 @@ import pyarrow.dataset as ds
 import pytest
 
 import pymc_private as pmp
-from pymc_private.counts import counting, table_counts
-from pymc_private.errors import DomainError, Incompatible
+from pymc_private.counts import Bins, counting, table_counts
+from pymc_private.errors import BudgetExceeded, DomainError, Incompatible, Unsupported
 
 ROWS = 3000
 DECLARED = {
@@ -189,8 +191,10 @@ def test_other_rows_for_another_family_are_refused(monkeypatch):
     monkeypatch.setattr(counting, "count_tables", changing)
     tables = {"ill": ["ill"], "both": ["region", "ill"]}
     declared = {"ill": [0, 1], "region": ["north", "south"]}
+    words = {"data": people(), "categories": declared, "neighbors": "add_remove"}
+    book = pmp.Ledger(epsilon=1, delta=1e-6, neighbors="add_remove")
     with pytest.raises(Incompatible, match="other rows for one family"):
-        released(data=people(), categories=declared, tables=tables, neighbors="add_remove")
+        released(tables=tables, ledger=book, **words)
 
 
 @pytest.mark.filterwarnings("ignore:.*PyArrow.*", "ignore::DeprecationWarning")
@@ -201,7 +205,7 @@ def test_what_is_no_number_lies_in_no_bin(missing):
     frames = pl.from_arrow(table), pl.from_arrow(table).lazy(), duckdb.from_arrow(table)
     for one in (*frames, table, ds.dataset(table)):
         with pytest.raises(DomainError, match="'age' holds a value that was not declared"):
-            table_counts.counted_tables(one, {"age": DECLARED["age"]}, None, None, "substitute")
+            counted(one, {"age": DECLARED["age"]})
 
 
 def test_groups_that_were_not_all_fetched_are_refused(monkeypatch):
@@ -211,6 +215,140 @@ def test_groups_that_were_not_all_fetched_are_refused(monkeypatch):
     monkeypatch.setattr(counting, "_by_groups", lambda *_: groups)
     with pytest.raises(DomainError, match="not declared"):
         counting.count_tables(pl.DataFrame({"x": [0]}), {"x": ("x",)}, {"x": column})
+
+
+@pytest.mark.parametrize("verb", [pmp.counts.noisy_counts, pmp.dirichlet])
+def test_the_ledger_is_asked_before_a_table_is_read(verb, monkeypatch):
+    read, count = [], counting.count_tables
+    monkeypatch.setattr(counting, "count_tables", lambda *a: read.append(1) or count(*a))
+    words = {"data": people(), "categories": DECLARED, "n": ROWS, "verb": verb}
+    spent = pmp.Ledger(epsilon=0.5, delta=1e-6)
+    with pytest.raises(BudgetExceeded):
+        released(ledger=spent, **words)
+    assert not read
+    assert not spent.entries
+    book = pmp.Ledger(epsilon=1, delta=1e-6)
+    first = released(ledger=book, name="a", **words)[1]["p"]
+    again = released(ledger=book, name="a", **words)[1]["p"]  # what was paid for
+    np.testing.assert_array_equal(first, again)
+    assert read == [1]
+
+
+UNITS = ["pandas", "lazy polars", "duckdb", "pyarrow", "dataset", "dask"]
+
+
+@pytest.mark.filterwarnings("ignore:.*PyArrow.*", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("engine", UNITS)
+def test_a_unit_with_more_rows_than_declared_is_refused_and_costs_nothing(engine):
+    own = people(300)
+    words = {"categories": {"ill": [0, 1]}, "id": "person", "records_per_unit": 2}
+    book = pmp.Ledger(epsilon=2, delta=1e-6)
+    for rows, match in ((3, "owns more rows"), (2, None)):
+        table = ENGINES[engine](own.assign(person=np.arange(300) // rows))
+        if match is None:
+            assert released(data=table, ledger=book, **words)[0].private
+            continue
+        with pytest.raises(DomainError, match=match):
+            released(data=table, ledger=book, **words)
+        assert not book.entries
+    nameless = own.assign(person=[np.nan, *map(float, range(1, 300))])
+    with pytest.raises(DomainError, match="rows without a unit"):
+        released(data=ENGINES[engine](nameless), ledger=book, **words)
+
+
+@pytest.mark.parametrize("neighbors", ["substitute", "add_remove"])
+@pytest.mark.parametrize("budget", [{"epsilon": 1, "delta": 0}, {"zcdp": 0.1, "delta": 1e-6}])
+def test_noise_for_units_covers_all_that_their_rows_change(neighbors, budget):
+    """k rows of one cell that all move to another change most."""
+    words = {
+        "neighbors": neighbors,
+        "ledger": pmp.Ledger(epsilon=9, delta=1e-5, neighbors=neighbors),
+    }
+    counts = {"a": [60, 40], "b": [30, 70]}
+    found = pmp.counts.noisy_counts(counts, records_per_unit=3, **budget, **words)
+    change = 3 * np.concatenate([[-1, 1] if neighbors == "substitute" else [0, 1]] * 2)
+    scale = found.facts["counts"]["scale"]
+    if "epsilon" in budget:
+        assert np.abs(change).sum() / scale <= 1
+        assert found.guarantee.pure_epsilon <= 1
+    else:
+        rho = (change**2).sum() / (2 * scale**2)
+        assert rho <= found.guarantee.zcdp <= 0.1
+    assert "a unit owns at most 3 records" in found.guarantee.assumptions
+    assert found.facts["counts"]["records_per_unit"] == 3
+
+
+@pytest.mark.parametrize(
+    "words", [{"method": "exact"}, {"prior": 1.0}, {"unit": "attribute", "method": "noisy"}]
+)
+def test_what_has_no_price_for_units_is_refused(words):
+    book = pmp.Ledger(
+        epsilon=9, delta=1e-5, neighbors="attribute" if "unit" in words else "substitute"
+    )
+    with pytest.raises(Unsupported, match=r"one record only|single record"):
+        pmp.dirichlet([60, 40], epsilon=1, delta=1e-6, records_per_unit=2, ledger=book, **words)
+    found = pmp.dirichlet([60, 40], epsilon=1, delta=1e-6, records_per_unit=2, random_seed=1)
+    assert found.facts["counts"]["method"] == "noisy"
+
+
+BIG = 2**53
+DAY = date(2020, 1, 1)
+REFUSED = "refused"
+VALUES = {  # a column, what is declared, and counts
+    "bool of 0 and 1": ([True, False, True, True], [0, 1], [1, 3]),
+    "minus zero": ([0.0, -0.0, 1.0, 1.0], [0, 1], [2, 2]),
+    "minus zero in bins": ([0.0, -0.0, 1.0, 1.0], Bins([0]), [2, 2]),
+    "long in bins": ([1, 1, 1, BIG + 1], Bins([0]), REFUSED),
+    "dates in bins": ([DAY] * 4, Bins([5]), REFUSED),
+    "n_records": (["a", "b", "a", "a"], ["a", "b"], [3, 1]),
+}
+MORE_VALUES = {
+    "0 and 1 as bool": ([0, 1, 1, 1], [False, True], [1, 3]),
+    "bool in bins": ([True, False, True, True], Bins([0.5]), [1, 3]),
+    "long": ([BIG, BIG + 1, BIG, BIG + 1], [BIG, BIG + 1], [2, 2]),
+    "long that is no double": ([float(BIG)] * 4, [BIG, BIG + 1], [4, 0]),
+    "times in bins": ([datetime(2020, 1, 1)] * 4, Bins([5]), REFUSED),
+    "text in bins": (["1", "2", "1", "1"], Bins([1.5]), REFUSED),
+    "1 and text 1": ([1, 1, 1, 1], [1, "1"], REFUSED),
+    "dates": ([DAY, DAY, date(2021, 1, 1), DAY], [DAY, date(2021, 1, 1)], [3, 1]),
+    "decimals": ([Decimal("1.5")] * 3 + [Decimal("2.0")], [1.5, 2], [3, 1]),
+    "missing by name": (["a", None, "a", "a"], ["a", None], [3, 1]),
+    "NaN by name": ([np.nan, 1.0, 1.0, 1.0], [np.nan, 1.0], REFUSED),
+    "NaN as missing": ([np.nan, 1.0, 1.0, 1.0], [None, 1.0], [1, 3]),
+    "which": (["a", "b", "a", "a"], ["a", "b"], [3, 1]),
+}
+SLOW = [pytest.param(name, marks=pytest.mark.audit) for name in MORE_VALUES]
+
+
+def tables_of(values, name):
+    """A column in every engine."""
+    arrow = pa.table({name: pa.array(values, from_pandas=False)})
+    plain = pd.DataFrame({name: values})
+    return {
+        "pandas": plain, "arrow in pandas": arrow.to_pandas(types_mapper=pd.ArrowDtype),
+        "polars": pl.from_arrow(arrow), "lazy polars": pl.from_arrow(arrow).lazy(),
+        "duckdb": duckdb.from_arrow(arrow), "pyarrow": arrow, "dataset": ds.dataset(arrow),
+        "dask": dd.from_pandas(plain, npartitions=2),
+    }  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*PyArrow.*", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("case", [*VALUES, *SLOW])
+def test_engines_agree_on_what_a_value_is(case):
+    values, declared, expected = (VALUES | MORE_VALUES)[case]
+    name = case if case in ("n_records", "which") else "x"
+    for engine, table in tables_of(values, name).items():
+        text = engine == "dask" and case in ("dates", "decimals")  # Dask has made it text
+        if expected == REFUSED or text:
+            with pytest.raises(DomainError, match="is text, and no" if text else "x") as caught:
+                counted(table, {name: declared})
+            assert "the engine could not count" not in str(caught.value), engine
+            continue
+        assert counted(table, {name: declared}).tolist() == expected, engine
+
+
+def counted(table, declared):
+    return table_counts.counted_tables(table, declared, None, None, "substitute").counts["p"]
 
 
 @pytest.mark.audit

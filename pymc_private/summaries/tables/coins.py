@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_private.counts.rows_of_units import missing_units
 from pymc_private.errors import DomainError
 from pymc_private.summaries.compiling import COMPILER
 from pymc_private.summaries.scores.pilot_part import COIN_BITS
@@ -193,11 +194,7 @@ def refuse_missing_units(values: np.ndarray, unit: str) -> None:
         None, NaN or NaT in the column of units.
     """
     if is_missing(values).any():
-        raise DomainError(
-            f"the column '{unit}' names the unit of every row; nothing was charged",
-            got="rows without a unit",
-            do="drop them, or name their units",
-        )
+        raise missing_units(unit)
 
 
 LEAST_DISTINCT = 0.9

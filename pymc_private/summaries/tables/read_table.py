@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from pymc_private.counts.rows_of_units import check_units
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.release.allowed import dump_json
 from pymc_private.summaries.scores.pilot_part import PilotPart
 from pymc_private.summaries.tables.coins import KEY_BYTES, Coins, draw_key
-from pymc_private.summaries.tables.table_batches import Table, as_table, require_columns
+from pymc_private.summaries.tables.table_batches import as_table, require_columns
 from pymc_private.summaries.tables.table_columns import SourceColumns, columns_of, known_columns
 from pymc_private.summaries.tables.table_records import TableRecords
 
@@ -67,7 +68,7 @@ def records_of_table(
     table, found = as_table(data), columns_of(private, columns)
     wanted = [name for one in found for name in one.names]
     require_columns(table, wanted if unit is None else [*wanted, unit])
-    units = None if unit is None else partial(check_units, table, unit, private.records_per_unit)
+    units = None if unit is None else partial(check_units, data, unit, private.records_per_unit)
     coins = None if part is None else _coins(private, found, unit, part, seed)
     return TableRecords(private, table, found, units, coins)
 
@@ -169,36 +170,3 @@ def _coins(
         )
     names = tuple(name for c in covariates for name in c.names)
     return Coins(names, part.threshold, of_units=False, key=key)
-
-
-def check_units(table: Table, unit: str, most: int) -> None:
-    """Refuse a table in which a unit owns more rows than were declared.
-
-    Raises
-    ------
-    DomainError
-        More rows of a unit, or rows without one.
-    Unsupported
-        A table that counts no groups.
-    """
-    try:
-        found, missing = table.most_rows(unit)
-    except TypeError as error:
-        raise DomainError(
-            f"the column '{unit}' names no units; nothing was charged",
-            got="values that cannot be compared, such as lists",
-            allowed="numbers, text or times",
-        ) from error
-    if missing:
-        raise DomainError(
-            f"the column '{unit}' names the unit of every row; nothing was charged",
-            got="rows without a unit",
-            do="drop them, or name their units",
-        )
-    if found > most:
-        raise DomainError(
-            "a unit owns more rows than was declared; nothing was charged",
-            got=f"more than {most}",
-            allowed=f"records_per_unit={most}",
-            do="declare a larger records_per_unit, or keep fewer rows of each unit",
-        )

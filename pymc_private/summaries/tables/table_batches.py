@@ -1,4 +1,4 @@
-"""Tables of any engine: names of columns, batches of rows, and rows that each unit owns.
+"""Tables of any engine: names of columns, and batches of rows.
 
 Columns come as NumPy arrays of one length. Engines that evaluate lazily are asked for one batch
 after another, so that no more than a few batches are in memory: Polars (also lazy frames and
@@ -39,9 +39,6 @@ class Table(Protocol):
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """The columns of all rows, a batch at a time; a lazy table is evaluated anew each time."""
 
-    def most_rows(self, unit: str) -> tuple[int, int]:
-        """Largest number of rows that a unit owns, and the number of rows without one."""
-
 
 def as_table(data: Any) -> Table:
     """A table of any engine.
@@ -49,7 +46,7 @@ def as_table(data: Any) -> Table:
     Raises
     ------
     DomainError
-        No table, or one of an engine that narwhals does not know.
+        No table, a stream, or a table of an engine that narwhals does not know.
     Unsupported
         A relation of DuckDB, without PyArrow.
     """
@@ -65,6 +62,13 @@ def as_table(data: Any) -> Table:
             "rows of DuckDB come by PyArrow, which is not installed; nothing was charged",
             got="a relation of DuckDB",
             do="pip install pyarrow, which pymc-private[duckdb] brings",
+        )
+    if module.startswith("pyarrow") and hasattr(data, "read_next_batch"):
+        raise DomainError(
+            "a table is read more than once, and a stream is not; nothing was charged",
+            got=type(data).__name__,
+            allowed=TABLES,
+            do="write it to Parquet files, or data=reader.read_all() where it fits the memory",
         )
     import narwhals as nw
 
@@ -130,19 +134,6 @@ class EngineTable:
             return _of_polars(native, columns)
         return _of_reader(_arrow_reader(native))
 
-    def most_rows(self, unit: str) -> tuple[int, int]:
-        """As of `Table`."""
-        import narwhals as nw
-
-        units = self.frame.lazy().select(nw.col(unit).alias("unit"))
-        sizes = units.group_by("unit").agg(nw.len().alias("rows"))
-        nameless = nw.col("unit").is_null()
-        if units.collect_schema()["unit"].is_float():  # engines differ in whether NaN is null
-            nameless = nameless | nw.col("unit").is_nan()
-        missing = nw.when(nameless).then(nw.col("rows")).otherwise(0)
-        found = sizes.select(most=nw.col("rows").max(), missing=missing.sum()).collect()
-        return _whole(found["most"][0]), _whole(found["missing"][0])
-
 
 class SparkTable(EngineTable):
     """A data frame of Spark."""
@@ -194,14 +185,6 @@ class ArrowDataset:
         """As of `Table`."""
         return map(_of_arrow, self.dataset.to_batches(columns=list(columns), batch_size=ROWS))
 
-    def most_rows(self, unit: str) -> tuple[int, int]:
-        """Refused: a dataset groups nothing."""
-        raise Unsupported(
-            "id= counts the rows of a unit by the table's own engine, and a dataset has none",
-            got=type(self.dataset).__name__,
-            do="give it as a relation of DuckDB, or as pl.scan_pyarrow_dataset(dataset)",
-        )
-
 
 @dataclass(frozen=True)
 class DaskTable:
@@ -231,23 +214,12 @@ class DaskTable:
         parts = self.frame[list(columns)].to_delayed()
         return computed([on_partition(packed, part) for part in parts], told)
 
-    def most_rows(self, unit: str) -> tuple[int, int]:
-        """As of `Table`."""
-        sizes = self.frame.groupby(unit).size().max()
-        most, missing = sizes.compute(), self.frame[unit].isnull().sum().compute()
-        return _whole(most), _whole(missing)
-
 
 def _on_partition(run: PartFunction, columns: Sequence[str], work: bytes, part: Any) -> bytes:
     """On a worker of Dask: the result for a partition, a frame of pandas."""
     starts = range(0, len(part), ROWS)
     frames = (part.iloc[start : start + ROWS] for start in starts)
     return run(work, ({name: one[name].to_numpy() for name in columns} for one in frames))
-
-
-def _whole(found: Any) -> int:
-    """A number of rows; of no rows engines give none, or NaN."""
-    return int(found) if found is not None and found == found else 0
 
 
 def _of_frame(frame: Any, names: Sequence[str]) -> Iterator[Batch]:

@@ -36,7 +36,7 @@ from pymc_private.summaries.summary_job import (
     records_of,
     repeated_records,
 )
-from pymc_private.summaries.tables import table_records
+from pymc_private.summaries.tables import read_table, table_records
 from pymc_private.summaries.tables.cluster import SummedPart
 from pymc_private.summaries.tables.read_table import records_of_plans, records_of_table
 from pymc_private.summaries.tables.table_batches import DaskTable, EngineTable
@@ -325,8 +325,8 @@ def test_columns_of_several_plans():
 
 
 def test_units_of_several_plans_are_counted_once(monkeypatch):
-    counted, count = [], EngineTable.most_rows
-    monkeypatch.setattr(EngineTable, "most_rows", lambda *a: counted.append(1) or count(*a))
+    counted, count = [], read_table.check_units
+    monkeypatch.setattr(read_table, "check_units", lambda *a: counted.append(1) or count(*a))
     check_together(records_of_plans(plans(), frame(ROWS), None, "person"))
     assert counted == [1]
     with pytest.raises(DomainError, match="owns more rows"):

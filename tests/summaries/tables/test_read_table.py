@@ -12,10 +12,10 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unsupported
+from pymc_private.counts.rows_of_units import check_units
+from pymc_private.errors import DomainError, Incompatible, PymcPrivateError
 from pymc_private.summaries.tables import table_records
-from pymc_private.summaries.tables.read_table import check_units
-from pymc_private.summaries.tables.table_batches import EngineTable, as_table
+from pymc_private.summaries.tables.table_batches import EngineTable
 from tests.summaries.tables.table_models import BUDGET, coin, frame, own_records, placeholders
 
 ROWS = 400
@@ -100,13 +100,13 @@ def test_units_own_as_many_rows_as_was_declared():
 )
 def test_units_are_counted_by_the_engine(engine):
     table = frame(ROWS)
-    check_units(as_table(engine(table.iloc[:0])), "person", 2)
-    check_units(as_table(engine(table.assign(person=table.person // 2))), "person", 2)
+    check_units(engine(table.iloc[:0]), "person", 2)
+    check_units(engine(table.assign(person=table.person // 2)), "person", 2)
     with pytest.raises(DomainError, match="owns more rows"):
-        check_units(as_table(engine(table.assign(person=table.person // 3))), "person", 2)
+        check_units(engine(table.assign(person=table.person // 3)), "person", 2)
     missing = engine(table.assign(person=[np.nan, *map(float, range(1, ROWS))]))
     with pytest.raises(DomainError, match="rows without a unit"):
-        check_units(as_table(missing), "person", 2)
+        check_units(missing, "person", 2)
 
 
 def test_nan_is_no_unit_and_neither_is_null():
@@ -115,7 +115,7 @@ def test_nan_is_no_unit_and_neither_is_null():
         table = pl.from_pandas(frame(ROWS)).with_columns(person=persons)
         for one in (table, table.lazy(), duckdb.from_arrow(table.to_arrow())):
             with pytest.raises(DomainError, match="rows without a unit"):
-                check_units(as_table(one), "person", 2)
+                check_units(one, "person", 2)
 
 
 def test_a_seeded_summary_checks_its_table_too(plan):
@@ -124,9 +124,20 @@ def test_a_seeded_summary_checks_its_table_too(plan):
     assert not summarized(plan, frame(ROWS), id="person", random_seed=1).private
 
 
-def test_a_dataset_counts_no_units(plan):
-    with pytest.raises(Unsupported, match="own engine"):
-        summarized(plan, ds.dataset(pa.Table.from_pandas(frame(ROWS))), id="person")
+@pytest.mark.filterwarnings("ignore:.*PyArrow.*", "ignore::DeprecationWarning")
+def test_a_dataset_counts_its_units_and_a_stream_is_no_table(plan):
+    """Files have dictionaries of their own."""
+    rows = pa.Table.from_pandas(frame(ROWS).assign(person=[f"p{k // 2}" for k in range(ROWS)]))
+    rows = rows.set_column(3, "person", rows["person"].dictionary_encode())
+    files = ds.dataset([ds.dataset(rows[:100]), ds.dataset(rows[100:])])
+    for one in (files, rows):
+        check_units(one, "person", 2)
+        with pytest.raises(DomainError, match="owns more rows"):
+            check_units(one, "person", 1)
+    with pytest.raises(DomainError, match="owns more rows"):
+        summarized(plan, files, id="person")
+    with pytest.raises(DomainError, match="a stream is not"):
+        summarized(plan, rows.to_reader(), id="person")
 
 
 def test_a_table_beside_records_is_refused():

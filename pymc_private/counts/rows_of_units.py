@@ -1,0 +1,112 @@
+"""How many rows of a table a unit owns, counted by the table's own engine."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from pymc_private.errors import DomainError, PymcPrivateError
+
+
+def check_units(data: Any, unit: str, most: int) -> None:
+    """Refuse a table in which a unit owns more rows than were declared.
+
+    Parameters
+    ----------
+    data : table
+        Of pandas, Polars (also lazy), PyArrow (also a dataset), DuckDB, Dask or Spark.
+    unit : str
+        The column that names units.
+    most : int
+        Rows that a unit may own.
+
+    Raises
+    ------
+    DomainError
+        More rows of a unit, or rows without one; which, and how many, is not told.
+    """
+    try:
+        found, missing = most_rows(data, unit)
+    except PymcPrivateError:
+        raise
+    except Exception as error:  # engines quote the values that they cannot handle
+        cause = type(error).__name__
+    else:
+        if missing:
+            raise missing_units(unit)
+        if found > most:
+            raise DomainError(
+                "a unit owns more rows than was declared; nothing was charged",
+                got=f"more than {most}",
+                allowed=f"records_per_unit={most}",
+                do="declare a larger records_per_unit, or keep fewer rows of each unit",
+            )
+        return
+    raise DomainError(
+        f"the column '{unit}' names no units; nothing was charged",
+        got=f"values that cannot be compared, such as lists ({cause})",
+        allowed="numbers, text or times",
+    )
+
+
+def missing_units(unit: str) -> DomainError:
+    """The error that rows have no unit."""
+    return DomainError(
+        f"the column '{unit}' names the unit of every row; nothing was charged",
+        got="rows without a unit",
+        do="drop them, or name their units",
+    )
+
+
+def most_rows(data: Any, unit: str) -> tuple[int, int]:
+    """Largest number of rows that a unit owns, and the number of rows without one.
+
+    NaN is no unit, whatever the engine, and -0.0 is 0.0.
+    """
+    import narwhals as nw
+
+    module = type(data).__module__
+    if module.startswith("dask") and hasattr(data, "npartitions"):
+        sizes = data.groupby(unit).size().max()
+        return _whole(sizes.compute()), _whole(data[unit].isnull().sum().compute())
+    if module.startswith("pyarrow"):
+        sizes = nw.from_native(_groups_of_arrow(data, unit)).lazy()
+    else:
+        frame = nw.from_native(data).lazy()
+        value = nw.col(unit)
+        if frame.collect_schema()[unit].is_float():
+            value = value + 0.0
+        units = frame.select(value.alias("unit"))
+        sizes = units.group_by("unit").agg(nw.len().alias("rows"))
+    nameless = nw.col("unit").is_null()
+    if sizes.collect_schema()["unit"].is_float():  # engines differ in whether NaN is null
+        nameless = nameless | nw.col("unit").is_nan()
+    missing = nw.when(nameless).then(nw.col("rows")).otherwise(0)
+    found = sizes.select(most=nw.col("rows").max(), missing=missing.sum()).collect()
+    return _whole(found["most"][0]), _whole(found["missing"][0])
+
+
+def _groups_of_arrow(data: Any, unit: str) -> Any:
+    """Units and numbers of their rows, of a table or dataset of PyArrow: a batch at a time."""
+    arrow, acero = import_module("pyarrow"), import_module("pyarrow.acero")
+    dataset, compute = import_module("pyarrow.dataset"), import_module("pyarrow.compute")
+    source = data if hasattr(data, "scanner") else dataset.dataset(data)
+    value, kind = dataset.field(unit), source.schema.field(unit).type
+    if arrow.types.is_dictionary(kind):  # files have dictionaries of their own
+        value = value.cast(kind.value_type)
+    if arrow.types.is_floating(kind):
+        value = compute.add(value, 0.0)
+    steps = [
+        acero.Declaration("scan", acero.ScanNodeOptions(source, columns=[unit])),
+        acero.Declaration("project", acero.ProjectNodeOptions([value], ["unit"])),
+        acero.Declaration(
+            "aggregate",
+            acero.AggregateNodeOptions([([], "hash_count_all", None, "rows")], keys=["unit"]),
+        ),
+    ]
+    return acero.Declaration.from_sequence(steps).to_table()
+
+
+def _whole(found: Any) -> int:
+    """A number of rows; of no rows engines give none, or NaN."""
+    return int(found) if found is not None and found == found else 0

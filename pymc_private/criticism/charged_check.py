@@ -178,7 +178,7 @@ def noisy_sums(
     """What each part of the plan releases of the records (T30, T31)."""
     design = _design(plan)
     table = as_record_table(records).beside(design.public_rows)
-    size = table.chunk_size(design.scale.relation)  # of one shape (T30)
+    size = table.chunk_size(design.scale.relation, design.large_chunk)  # of one shape (T30)
     found: list[np.ndarray] = []
     given: SumNoise = noise
     if isinstance(noise, LatticeNoise):

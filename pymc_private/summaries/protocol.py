@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_private.privacy import Guarantee
+from pymc_private.summaries.noise import CHUNK
 
 Released = dict[str, np.ndarray]
 """Arrays that leave: noisy sums, and the public constants that the likelihood needs."""
@@ -35,7 +36,7 @@ class RecordTable(Protocol):
         Rows beyond these only fill a chunk up; there is a chunk even if there are no records.
         """
 
-    def chunk_size(self, relation: str) -> int:
+    def chunk_size(self, relation: str, large: int = CHUNK) -> int:
         """Rows of a chunk such that a record's terms do not depend on the other records (T30)."""
 
     def pilots(self, threshold: int) -> RecordTable:

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from pymc_private.summaries.exact_totals import Totals, added_totals
-from pymc_private.summaries.noise import chunk_size, chunks_of
+from pymc_private.summaries.noise import CHUNK, chunk_size, chunks_of
 from pymc_private.summaries.protocol import Records, RecordTable
 from pymc_private.summaries.tables.coins import place_coins
+from pymc_private.summaries.tables.table_columns import COIN
 from pymc_private.summaries.weighted_sums import WeightedSums
-
-COIN = "(coin)"
-"""Not a name of a variable: whether a record is one of the pilots."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +36,7 @@ class ArrayRecords:
         """As of `protocol.RecordTable`."""
         return chunks_of(self.arrays, len(self), size)
 
-    def chunk_size(self, relation: str) -> int:
+    def chunk_size(self, relation: str, large: int = CHUNK) -> int:
         """As of `protocol.RecordTable`: n where neighbors leave other records in place."""
         return chunk_size(len(self), relation)
 

@@ -301,6 +301,11 @@ class ClippedScore:
         clipped = self.at(rows)
         return clipped.vectors(y[:, None])[:, 0], clipped.curvature_factors()
 
+    def terms_and_curvatures(self, rows: Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same, and what each record adds to H, packed: shape (N, p (p + 1) / 2)."""
+        clipped = self.at(rows)
+        return clipped.vectors(y[:, None])[:, 0], clipped.packed_curvatures()
+
     def _compiled_terms(self, rows: Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """The same by a compiled loop, to the bit; None where there is none."""
         loops = COMPILER.loops

@@ -290,11 +290,14 @@ class RoundTotals:
     def __call__(self, chunk: Rows, count: int) -> Totals:
         """Sums over the true rows."""
         rows, y = parted(chunk, self.outcome)
-        found = [exact_total([self.score.terms(rows, y)[:count]], self.score.bound, False)]
-        if self.curvature:
-            terms = self.score.curvature_terms(rows)[:count]
-            found.append(exact_total([terms], self.score.weight_bound, True))
-        return found
+        score = self.score
+        if not self.curvature:
+            return [exact_total([score.terms(rows, y)[:count]], score.bound, False)]
+        terms, curvatures = score.terms_and_curvatures(rows, y)
+        return [
+            exact_total([terms[:count]], score.bound, False),
+            exact_total([curvatures[:count]], score.weight_bound, True),
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +334,7 @@ class _Run:
         self.table = as_record_table(records).beside(design.public_rows)
         self.n = len(self.table)
         COMPILER.expect(self.n)
-        self.size = self.table.chunk_size(design.scale.relation)
+        self.size = self.table.chunk_size(design.scale.relation, design.large_chunk)
         self.pilots = self.table
         if design.part is not None:
             self.pilots = self.table.pilots(design.part.threshold)

@@ -27,8 +27,8 @@ from scipy import special
 
 from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.summaries.exact_totals import Totals, added_totals
-from pymc_private.summaries.record_table import COIN
 from pymc_private.summaries.tables.table_batches import Batch
+from pymc_private.summaries.tables.table_columns import COIN
 from pymc_private.summaries.tables.table_progress import Told
 from pymc_private.summaries.tables.table_rows import Reading, RowReader, joined, read_of
 from pymc_private.summaries.weighted_sums import WeightedSums
@@ -161,7 +161,7 @@ class TotalPart:
         return SummedPart(totals[0], reading)
 
 
-def on_workers(
+def results_of_workers(
     table: Any, columns: Sequence[str], work: Any, told: Told | None = None
 ) -> list[Any]:
     """Results of work on each part of a table, computed where it lies.

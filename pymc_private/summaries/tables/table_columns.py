@@ -18,6 +18,8 @@ from pymc_private.errors import DomainError
 from pymc_private.models.data_variables import Source
 from pymc_private.models.private_model import PrivateModel
 
+COIN = "(coin)"
+"""Whether a record is one of the pilots; the name of no column, and of no variable."""
 NUMBERS = (int, float, Decimal)
 LARGEST_WHOLE = 2**53
 """Beyond it not every integer is a double."""
@@ -53,7 +55,10 @@ def columns_of(private: PrivateModel, given: Mapping[str, Any] | None) -> list[S
         of several numbers whose columns are not named.
     """
     given = _checked_names(private, given)
-    return [SourceColumns(source, _names(private, source, given)) for source in private.sources]
+    found = [SourceColumns(source, _names(private, source, given)) for source in private.sources]
+    if any(COIN in one.names for one in found):
+        raise DomainError("no column has this name; nothing was charged", got=COIN, do="rename it")
+    return found
 
 
 def known_columns(private: PrivateModel, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,7 +184,8 @@ def check_numbers(values: np.ndarray, name: str, whole: bool) -> None:
             if values.dtype.kind == "O"
             else str(values.dtype),
             allowed="numbers, as the model's placeholder rows have them",
-            do="encode text as the numbers that the model reads; fill or drop missing values",
+            do="encode text as the numbers that the model reads; fill or drop missing values. Dask "
+            "makes text of decimals unless dask.config.set({'dataframe.convert-string': False})",
         )
     found = as_numbers(values)
     wrong = {

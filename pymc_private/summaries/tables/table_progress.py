@@ -11,11 +11,18 @@ from contextlib import contextmanager
 from importlib import import_module
 from threading import Event, Thread
 from typing import Any, Protocol
+from uuid import uuid4
 
 from pymc_private.release.charge import progress_bars
 from pymc_private.summaries.protocol import Progress
 
 READING = "reading the table, percent"
+JOB_PROPERTIES = (
+    "spark.jobGroup.id",
+    "spark.job.description",
+    "spark.job.interruptOnCancel",
+)
+"""What a group of jobs changes in the user's thread."""
 EVERY = 0.3
 """Seconds between two questions to Spark."""
 Told = Callable[[float], None]
@@ -111,29 +118,35 @@ def computed(parts: Sequence[Any], told: Told | None) -> list[bytes]:
 
 
 def _client() -> Any:
-    """The client of a cluster, if one is in use."""
+    """The client that Dask would compute with, if there is one: not where threads are asked for."""
     if "distributed" not in sys.modules:
         return None
-    try:
-        return import_module("distributed").default_client()
-    except ValueError:  # none
-        return None
+    scheduler = getattr(import_module("dask.base").get_scheduler(), "__self__", None)
+    return scheduler if isinstance(scheduler, import_module("distributed").Client) else None
+
+
+def _share_done(tracker: Any, group: str) -> float | None:
+    """Share of the tasks of a group of jobs that are done; None before they are known."""
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    tasks = sum(one.numTasks for one in stages if one)
+    return sum(one.numCompletedTasks for one in stages if one) / tasks if tasks else None
 
 
 def collected(native: Any, told: Told | None) -> list[Any]:
-    """Rows of a frame of Spark; `told` of the tasks that are done."""
+    """Rows of a frame of Spark; `told` of the tasks of its own jobs that are done."""
     context = getattr(getattr(native, "sparkSession", None), "sparkContext", None)
     if told is None or context is None:
         return list(native.collect())
-    tracker, stop, tell = context.statusTracker(), Event(), told
+    group, stop, tell = f"pymc_private {uuid4().hex}", Event(), told
 
     def watch() -> None:
         while not stop.wait(EVERY):
-            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            tasks = sum(one.numTasks for one in stages if one)
-            if tasks:
-                tell(sum(one.numCompletedTasks for one in stages if one) / tasks)
+            if (share := _share_done(context.statusTracker(), group)) is not None:
+                tell(share)
 
+    before = {name: context.getLocalProperty(name) for name in JOB_PROPERTIES}
+    context.setJobGroup(group, READING)
     thread = Thread(target=watch, daemon=True)
     thread.start()
     try:
@@ -141,5 +154,7 @@ def collected(native: Any, told: Told | None) -> list[Any]:
     finally:
         stop.set()
         thread.join()
+        for name, value in before.items():
+            context.setLocalProperty(name, value)
     tell(1.0)
     return found

@@ -26,20 +26,20 @@ from pymc_private.summaries.compiling import COMPILER
 from pymc_private.summaries.exact_totals import Totals, added_totals
 from pymc_private.summaries.noise import CHUNK
 from pymc_private.summaries.protocol import RecordTable
-from pymc_private.summaries.record_table import COIN, ArrayRecords
+from pymc_private.summaries.record_table import ArrayRecords
 from pymc_private.summaries.tables.cluster import (
     CheckedPart,
     CheckPart,
     SummedPart,
     SumPart,
     TotalPart,
-    on_workers,
+    results_of_workers,
     runs_on_workers,
     try_on_workers,
 )
 from pymc_private.summaries.tables.coins import Coins
 from pymc_private.summaries.tables.table_batches import ROWS, Table
-from pymc_private.summaries.tables.table_columns import SourceColumns
+from pymc_private.summaries.tables.table_columns import COIN, SourceColumns
 from pymc_private.summaries.tables.table_progress import Told
 from pymc_private.summaries.tables.table_rows import (
     ChangedRows,
@@ -166,7 +166,8 @@ class TableRecords:
 
     def _on_workers(self, work: Any) -> list[Any]:
         """Results of all parts; of a table without parts that of no rows."""
-        return on_workers(self.table, self.reader.read_names, work, self.told) or [work(())]
+        names = self.reader.read_names
+        return results_of_workers(self.table, names, work, self.told) or [work(())]
 
     def tell(self, rows: int) -> None:
         """Tell whoever asked that so many rows of this reading are done."""
@@ -251,9 +252,9 @@ class TableRecords:
         except ChangedRows:
             raise _changed() from None
 
-    def chunk_size(self, relation: str) -> int:
-        """The same for all tables: engines may give a neighbor's rows in another order."""
-        return CHUNK
+    def chunk_size(self, relation: str, large: int = CHUNK) -> int:
+        """By public numbers alone: engines may give a neighbor's rows in another order."""
+        return large if (self.private.table_rows or 0) >= large else CHUNK
 
     def beside(self, rows: Mapping[str, np.ndarray]) -> TableRecords:
         """The same records; public arrays with a row for each record are refused."""
@@ -300,8 +301,10 @@ class FirstReading:
         self.reading += read_of(batch)
         chosen = self.reader.pilots(batch)
         self.pilots += [] if chosen is None else [chosen]
-        small = self.reading.rows * len(batch) <= MOST_KEPT and self.kept is not None
-        self.kept = [*(self.kept or ()), self.reader.records(batch)] if small else None
+        if self.kept is None or self.reading.rows * len(batch) > MOST_KEPT:
+            self.kept = None
+        else:
+            self.kept.append(self.reader.records(batch))
 
 
 def check_together(tables: Sequence[TableRecords]) -> None:

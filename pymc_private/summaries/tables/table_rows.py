@@ -14,10 +14,14 @@ import numpy as np
 from pymc_private.errors import DomainError
 from pymc_private.models.data_clipping import clipped_records
 from pymc_private.models.domains import Ball, Interval
-from pymc_private.summaries.record_table import COIN
 from pymc_private.summaries.tables.coins import Coins, row_hashes
 from pymc_private.summaries.tables.table_batches import Batch
-from pymc_private.summaries.tables.table_columns import SourceColumns, as_numbers, check_numbers
+from pymc_private.summaries.tables.table_columns import (
+    COIN,
+    SourceColumns,
+    as_numbers,
+    check_numbers,
+)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.summaries.lattice import TermLattice, pack_symmetric
 from pymc_private.summaries.noise import NoiseScale, SimulatedNoise
-from pymc_private.summaries.record_table import COIN, ArrayRecords
+from pymc_private.summaries.record_table import ArrayRecords
 from pymc_private.summaries.scores.pilot_distance import (
     WARN_SCORE,
     ScoreDistance,
@@ -19,6 +19,7 @@ from pymc_private.summaries.scores.pilot_distance import (
 from pymc_private.summaries.scores.pilot_part import PilotPart, pilot_part
 from pymc_private.summaries.scores.score_budget import score_budget
 from pymc_private.summaries.scores.score_mechanism import reference_of
+from pymc_private.summaries.tables.table_columns import COIN
 from pymc_private.summaries.weighted_sums import WEIGHT_ONE, BoundedSum
 from tests.summaries.scores.test_scores import THETA, mechanism, posterior, records
 

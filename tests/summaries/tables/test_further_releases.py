@@ -387,7 +387,7 @@ def test_a_check_is_added_up_where_the_rows_lie(monkeypatch):
     records = read(made.private, ENGINES["dask"](frame(ROWS)))
     noisy_sums(made, records, noise())
     monkeypatch.setattr(
-        table_records, "on_workers", lambda *_: [SummedPart([[0], [0]], Reading(1))]
+        table_records, "results_of_workers", lambda *_: [SummedPart([[0], [0]], Reading(1))]
     )
     with pytest.raises(Incompatible, match="other rows than the first time"):
         noisy_sums(made, records, noise())

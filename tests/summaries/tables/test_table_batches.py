@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from datetime import date
+from decimal import Decimal
 
 import dask.dataframe as dd
 import duckdb
@@ -19,6 +21,7 @@ from pymc_private.summaries.tables.table_batches import (
     as_table,
     require_columns,
 )
+from pymc_private.summaries.tables.table_columns import as_numbers, check_numbers
 from tests.summaries.tables.table_models import NAMES, frame
 
 COLUMNS = [*NAMES, "y"]
@@ -127,3 +130,34 @@ def test_duckdb_without_pyarrow_is_refused_in_words(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(Unsupported, match="PyArrow, which is not installed"):
         as_table(duckdb.sql("select 1 as x"))
+
+
+LONG = 2**53 + 1
+VALUES = {  # a column, and its numbers or why it is none
+    "true and false": ([True, False, True], [1, 0, 1]),
+    "minus zero": ([-0.0, 0.0, 1.0], [0, 0, 1]),
+    "long": ([LONG, 1, 2], "cannot be summarized"),
+    "unsigned": (pa.array([2**64 - 1, 1, 2], pa.uint64()), "cannot be summarized"),
+    "decimals": ([Decimal("1.5"), Decimal("2.25"), Decimal(3)], [1.5, 2.25, 3]),
+    "missing": ([1, None, 2], "cannot be summarized"),
+    "dates": ([date(2020, 1, k) for k in (1, 2, 3)], "holds no numbers"),
+    "text": (["1", "2", "3"], "holds no numbers"),
+}
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_engines_agree_on_what_a_number_is(case):
+    """What Dask made text of is refused."""
+    values, expected = VALUES[case]
+    rows = pa.table({"x": values})
+    for engine, make in ENGINES.items():
+        given = rows if engine == "pyarrow" else make(rows.to_pandas())
+        match = "holds no numbers" if (engine, case) == ("dask", "decimals") else expected
+        batches = [np.asarray(one["x"]) for one in as_table(given).batches(["x"])]
+        if isinstance(match, str):
+            with pytest.raises(DomainError, match=match):
+                [check_numbers(one, "x", False) for one in batches]
+            continue
+        [check_numbers(one, "x", False) for one in batches]
+        found = np.concatenate([as_numbers(one) for one in batches])
+        assert found.tolist() == expected, engine

@@ -10,12 +10,17 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError
-from pymc_private.summaries.tables.table_columns import as_numbers, check_numbers, columns_of
+from pymc_private.summaries.tables.table_columns import COIN, as_numbers, check_numbers, columns_of
 from tests.summaries.tables.table_models import DOMAIN, NAMES, placeholders
 
 
 def names_of(private, given=None):
     return {c.source.name: c.names for c in columns_of(private, given)}
+
+
+def test_the_name_of_coins_is_that_of_no_column():
+    with pytest.raises(DomainError, match="no column has this name"):
+        columns_of(placeholders(), {"X": [COIN, "age"]})
 
 
 def test_columns_are_named_by_variables_and_coordinates():

@@ -92,10 +92,25 @@ def test_no_bar_where_none_is_asked_for(bars):
 
 
 def test_tasks_of_spark_are_told(monkeypatch):
-    """While it collects: of all stages that are at work."""
+    """While it collects: of the stages of its own job, not of another's."""
     stages = {1: SimpleNamespace(numTasks=3, numCompletedTasks=1), 2: None}
-    tracker = SimpleNamespace(getActiveStageIds=lambda: [1, 2], getStageInfo=stages.get)
-    context = SimpleNamespace(statusTracker=lambda: tracker)
+    stages[3] = SimpleNamespace(numTasks=99, numCompletedTasks=0)
+    jobs = {7: SimpleNamespace(stageIds=[1, 2]), 8: SimpleNamespace(stageIds=[3])}
+    groups, own = {"another": [8]}, {"spark.jobGroup.id": "another"}
+    tracker = SimpleNamespace(
+        getJobIdsForGroup=lambda group: groups.get(group, []),
+        getJobInfo=jobs.get,
+        getStageInfo=stages.get,
+    )
+    context = SimpleNamespace(
+        statusTracker=lambda: tracker,
+        getLocalProperty=own.get,
+        setLocalProperty=own.__setitem__,
+        setJobGroup=lambda group, _: (
+            own.update({"spark.jobGroup.id": group}),
+            groups.update({group: [7]}),
+        ),
+    )
     told: list[float] = []
 
     class Frame:
@@ -112,5 +127,6 @@ def test_tasks_of_spark_are_told(monkeypatch):
     assert collected(Frame(), told.append) == ["row"]
     assert told[0] == pytest.approx(1 / 3)
     assert told[-1] == 1.0
+    assert own["spark.jobGroup.id"] == "another"
     Frame.sparkSession = None
     assert collected(Frame(), told.append) == ["row"]

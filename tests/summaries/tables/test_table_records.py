@@ -17,13 +17,13 @@ import pymc_private as pmp
 from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.noise import CHUNK, LatticeNoise
-from pymc_private.summaries.record_table import COIN
 from pymc_private.summaries.scores.clipped_scores import ClippedScore
 from pymc_private.summaries.scores.score_release import LARGE_CHUNK, WeightedTerms
 from pymc_private.summaries.summary_job import records_of
 from pymc_private.summaries.tables import table_batches, table_records
 from pymc_private.summaries.tables.read_table import records_of_table
 from pymc_private.summaries.tables.table_batches import EngineTable
+from pymc_private.summaries.tables.table_columns import COIN
 from pymc_private.summaries.weighted_sums import BoundedSum
 from tests.summaries.tables.table_models import (
     BUDGET,
@@ -168,6 +168,8 @@ def test_terms_of_a_record_are_the_same_at_any_place(rows):
     for order in (table, table.sample(frac=1.0, random_state=3)):
         records, theta = read(private, order), score.prior.mean + 0.3
         assert records.chunk_size("substitute") == CHUNK
+        assert records.chunk_size("add_remove", 2**20) == CHUNK  # of more rows than there are
+        assert records.chunk_size("add_remove", rows) == rows
         terms = ClippedScore(score.model, theta, np.eye(3), 1.0)
         parts = [
             terms.terms({"X": chunk["X"]}, chunk["y"].astype(float))[:count]

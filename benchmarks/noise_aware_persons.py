@@ -10,9 +10,10 @@ predictor c + x b + a of the person, a ~ N(0, s). All posteriors are found by im
 record, and ``records_per_unit=rows``, which protects the same; its posterior takes rows as
 independent. Printed for both: error of posterior means of the coefficients b, in standard
 deviations of the posterior of the persons' records (median over simulations and root mean square),
-median width of 90% intervals relative to that posterior, and coverage of 90% intervals of b; for
-persons also the coverage of all parameters. Only the first ``--compared`` data sets (default: all)
-are compared with the posterior of the records and with rows; the others tell coverage of persons.
+median width of 90% intervals relative to that posterior, and coverage of 90% and 50% intervals of
+b; for persons also the coverage of all parameters. Only the first ``--compared`` data sets
+(default: all) are compared with the posterior of the records and with rows; the others tell
+coverage of persons.
 ``--seed`` gives other data sets, ``--save FILE`` adds a JSON line for each simulation.
 """
 
@@ -34,7 +35,7 @@ from pymc_private.summaries.choose_mechanism import make_summary_plan
 from pymc_private.summaries.coverage import coordinate_names
 from pymc_private.summaries.noise import SimulatedNoise
 
-DELTA, SEED, LEVEL = 1e-6, 41, (0.05, 0.95)
+DELTA, SEED, LEVEL, HALF = 1e-6, 41, (0.05, 0.95), (0.25, 0.75)
 PRIOR_SD = {"logistic": 1.0, "normal": 1.0, "poisson": 0.5}
 MOST_COUNT, WIDEST = 200.0, 12.0
 SETTINGS = ("logistic:1000:4", "poisson:1000:4", "normal:1000:4")
@@ -124,8 +125,10 @@ def released(plan: Any, records: dict[str, np.ndarray], units: int, rng: Any) ->
 def compared(found: Any, exact: Any, theta: np.ndarray, mine: list[int], own: list[int]) -> Any:
     """Errors, widths and what was held, of some coordinates; no errors without an exact one."""
     low, high = (q[mine] for q in found.quantiles(LEVEL))
+    inner = [q[mine] for q in found.quantiles(HALF)]
     held = {
         "held": ((low <= theta[own]) & (theta[own] <= high)).tolist(),
+        "half": ((inner[0] <= theta[own]) & (theta[own] <= inner[1])).tolist(),
         "effective": found.effective,
     }
     if exact is None:
@@ -193,9 +196,8 @@ def lines_of(rows: list[dict[str, Any]]) -> str:
         mine = [row[kind] for row in rows if kind in row]
         if not mine:
             continue
-        each = np.array([row["held"] for row in mine]).mean(axis=1)
         refused = sum(row["refused"] for row in mine)
-        text = f"{kind} {each.mean():.3f}±{each.std() / np.sqrt(len(each)):.3f} of {len(each)}"
+        text = f"{kind} {coverage_of(mine, 'held')}, 50% {coverage_of(mine, 'half')} of {len(mine)}"
         whole = [row for row in mine if "error" in row]
         if whole:
             errors, widths = (np.array([row[key] for row in whole]) for key in ("error", "width"))
@@ -205,6 +207,12 @@ def lines_of(rows: list[dict[str, Any]]) -> str:
         least = min(row["effective"] for row in mine)
         parts.append(f"{text}, refused {refused}, effective {least:.0f}")
     return "; ".join(parts)
+
+
+def coverage_of(rows: list[dict[str, Any]], level: str) -> str:
+    """The share of intervals that held, with its standard error between data sets."""
+    each = np.array([row[level] for row in rows]).mean(axis=1)
+    return f"{each.mean():.3f}±{each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else 0:.3f}"
 
 
 def measured(setting: Setting, asked: Any) -> None:

@@ -138,7 +138,7 @@ def marginalize(
     whole = _summed(pt.add(*each) if len(each) > 1 else each[0], nodes)
     back = {variable: rv for rv, variable in inputs.items() if rv not in latents}
     (whole,) = graph_replace([whole], back, strict=False)
-    return _rebuilt(copy, latents, values, whole, rows, points)
+    return _rebuilt(copy, latents, values, whole, rows)
 
 
 @dataclass(frozen=True)
@@ -190,18 +190,15 @@ class RowsOfRecord:
         The data variable with the number of rows of each record.
     most : int
         K, the most rows.
-    locations : tuple of Variable
-        The first parameter of the outcome's distribution at each place, one entry per record.
-    points : int
-        Nodes of the Gauss-Hermite rule.
+    parameters : tuple of tuple of Variable
+        The parameters of the outcome's distribution at each place, one entry per record.
     arrays : tuple of str
         Data variables with an entry for each place of each record.
     """
 
     count: str
     most: int
-    locations: tuple[Variable, ...]
-    points: int
+    parameters: tuple[tuple[Variable, ...], ...]
     arrays: tuple[str, ...]
 
 
@@ -409,17 +406,16 @@ def _rebuilt(
     values: dict[Variable, Variable],
     whole: Variable,
     rows: PersonRows | None,
-    points: int,
 ) -> pm.Model:
     """A model of what is left, with a potential of one term per record."""
     drawn, of_rows = {values[rv].name: rv for rv in values}, None
     if rows is not None:
         _refuse_several(values)
         ((rv, value),) = values.items()
-        made, locations = rows.drawn(rv)
+        made, parameters = rows.drawn(rv)
         names = tuple(str(v.name) for v in rows.wide.values())
         drawn = {rows.wide[value].name: made}
-        of_rows = RowsOfRecord(rows.count.name, rows.most, locations, points, names)
+        of_rows = RowsOfRecord(rows.count.name, rows.most, parameters, names)
     new = model_without(old, latents, values, rows)
     name = "_".join(rv.name for rv in values)
     first = old.named_vars_to_dims.get(next(iter(values)).name) or (None,)

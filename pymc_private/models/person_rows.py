@@ -115,8 +115,8 @@ class PersonRows:
         parts = [pt.switch(pt.gt(self.count, k), v, 0.0) for k, v in enumerate(apart)]
         return reduce(pt.add, parts)
 
-    def drawn(self, rv: Variable) -> tuple[Variable, tuple[Variable, ...]]:
-        """The random variable of all places, and its first parameter at each place."""
+    def drawn(self, rv: Variable) -> tuple[Variable, tuple[tuple[Variable, ...], ...]]:
+        """The random variable of all places, and the parameters of its distribution at each."""
         op = rv.owner.op
         if not isinstance(op, RandomVariable) or op.ndim_supp or any(op.ndims_params):
             raise Unsupported(
@@ -129,7 +129,7 @@ class PersonRows:
         whole = [_beside([place[k] for place in places]) for k in range(len(parts))]
         size = pt.constant((int(self.count.get_value().size), self.most), dtype="int64")
         made = op.make_node(rv.owner.inputs[0], size, *whole).outputs[1]
-        return made, tuple(place[0] for place in places)
+        return made, tuple(tuple(place) for place in places)
 
 
 def _beside(columns: Sequence[Variable]) -> Variable:

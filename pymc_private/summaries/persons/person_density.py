@@ -1,16 +1,16 @@
 """The density of all rows of a person given their covariates, as scores read it.
 
-From a model of which `marginalize` integrated out a normal effect of persons with several rows
+From a model of which `marginalize` integrated out normal effects of persons with several rows
 come, as graphs of one person, the predictors: eta_j of each place for a row at the mean of the
-effect, the scale s of the effect, and what else the family has. That the effect enters as
-eta_j + s z is checked at public points; the family then gives density and scores
+effects, their scales L (`person_effects`), and what else the family has. That effects enter
+linearly is checked at public points; the family then gives density and scores
 (`effect_integrals`), and nodes of the outcomes (`person_nodes`). Nothing here reads the data;
 arrays of persons are arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -38,7 +38,13 @@ from pymc_private.summaries.density.outcome_nodes import OutcomeNodes
 from pymc_private.summaries.density.plain_record import in_compiled_operations, plain_record
 from pymc_private.summaries.density.record_density import gradients, refuse_other_models
 from pymc_private.summaries.parameters import ParameterVector
-from pymc_private.summaries.persons.effect_integrals import FAMILIES, EffectIntegral
+from pymc_private.summaries.persons.effect_integrals import FAMILIES, EffectIntegral, Places
+from pymc_private.summaries.persons.person_effects import (
+    TOLERANCE,
+    Factors,
+    PersonEffects,
+    are_alike,
+)
 from pymc_private.summaries.persons.person_nodes import (
     FEWEST_PAIRS,
     all_patterns_fit,
@@ -46,12 +52,15 @@ from pymc_private.summaries.persons.person_nodes import (
 )
 from pymc_private.summaries.scores.clipped_scores import Rows
 
-MOST_ELEMENTS = 1 << 20
-"""Most numbers of one array in `log_density`."""
+MOST_VECTORS = 64
+"""Most parameter vectors of which `log_density` holds the predictors."""
 CHECK_POINTS, CHECK_SEED = 4, 20260108
 """Prior draws at which it is checked how the effect enters."""
-TOLERANCE = 1e-8
 POINT, ROW = (True, False), (False, True)
+SHIFTS = (-1.7, 0.6)
+"""Effects at which it is checked."""
+FURTHER = {"NormalRV": (1,), "NegativeBinomialRV": (0,)}
+"""Which parameters of a distribution its family has beside the predictor."""
 INVERSE_LINKS = {"BernoulliRV": psm.Sigmoid, "PoissonRV": Exp}
 """What the first parameter of a distribution is of its predictor; itself for others."""
 
@@ -105,15 +114,17 @@ class PersonDensity:
         self.parameters = ParameterVector(private)
         self.outcome = _outcome_of(private, made)
         self.covariates = tuple(s for s in private.sources if s is not self.outcome)
-        self.kind, self.family = _family_of(made, self._made_rows.points)
+        self.kind, self.family = _family_of(made)
+        self.effects = PersonEffects(made.latents)
         with without_tracebacks():
             self._read_graphs(private)
-            self._check_effects(private)
+            self._check_parameters(private)
 
     @property
     def size(self) -> int:
         """m, the number of predictors."""
-        return self.width + 1 + self.family.extra
+        d = self.effects.count
+        return self.width + d * (d + 1) // 2 + self.family.extra
 
     # ---- graphs ------------------------------------------------------------------------------
     def _read_graphs(self, private: PrivateModel) -> None:
@@ -132,50 +143,99 @@ class PersonDensity:
             self._rows[source.name] = entry
             swaps[source.variable] = pt.expand_dims(entry, source.axis)
         self.public_rows: dict[str, np.ndarray] = {}
-        (latent,) = self._latents()
-        mean, sd = latent.owner.op.dist_params(latent.owner)
-        places = [self._without_link(v) for v in self._made_rows.locations]
+        places = [self._predictor(v) for v in self._made_rows.parameters]
         extra = self._extra_parameters()
-        self._take_public([*places, mean, sd, *extra], private, swaps)
-        middle = [self._at_effect(v, latent, mean, swaps) for v in places]
-        beside = self._at_effect(places[0], latent, mean + sd, swaps)
-        whole = [
-            *middle,
-            beside - middle[0],
-            *(self._at_effect(v, latent, mean, swaps) for v in extra),
-        ]
-        self._shifted = [
-            self._at_effect(v, latent, mean + z * sd, swaps) for v in places for z in (-1.7, 0.6)
-        ]
-        data = set(self._rows.values())
-        natural_inputs = set(self._inputs.values())
-        self._natural = [plain_record(v, natural_inputs, data) for v in whole]
+        self._take_public([*places, *self.effects.parameters, *extra], private, swaps)
+        d, zero = self.effects.count, [0.0] * self.effects.count
+        middle = [self._at_effect(v, zero, swaps) for v in places]
+        ends = [[self._at_effect(v, list(e), swaps) for e in np.eye(d)] for v in places]
+        slopes = [[end - own for end in each] for own, each in zip(middle, ends, strict=True)]
+        shifted = [self._at_effect(v, [z] * d, swaps) for v in places for z in SHIFTS]
+        further = [self._at_effect(v, zero, swaps) for v in extra]
+        lower = self._scales(private, middle, slopes, shifted)
+        self._natural = [self._plain(v) for v in (*middle, *lower, *further)]
         self._values = self.parameters.inputs()
         natural = self.parameters.symbolic_natural(self._values)
         moved = {self._inputs[name]: v for name, v in natural.items()}
-        values = set(self._values.values())
+        values, data = set(self._values.values()), set(self._rows.values())
         self._predictors = [
             plain_record(rewritten(rebuild([v], moved))[0], values, data) for v in self._natural
         ]
 
-    def _latents(self) -> tuple[Variable, ...]:
-        """The one normal effect of a person."""
-        latents = self.generator.latents
-        kinds = [distribution_class(v) for v in latents]
-        if kinds != ["NormalRV"]:
-            raise Unsupported(
-                "scores of persons integrate one normal effect out",
-                got=", ".join(kinds),
-                allowed="one Normal variable per person",
-                do="one intercept per person; or draws: pmp.sample",
-            )
-        return latents
+    def _plain(self, graph: Variable) -> Variable:
+        """A graph of natural parameters and one person in operations that vectorize."""
+        return plain_record(graph, set(self._inputs.values()), set(self._rows.values()))
 
-    def _without_link(self, location: Variable) -> Variable:
-        """The predictor of a row, of which a location is a function."""
-        base, inverse = without_dimshuffles(location), INVERSE_LINKS.get(self.kind)
+    def _natural_function(self, graphs: Sequence[Variable]) -> Callable[..., np.ndarray]:
+        """Graphs of natural parameters and one person, of S vectors and N persons: (S, N, ...)."""
+        inputs = [*self._inputs.values(), *self._rows.values()]
+        leading = [POINT] * len(self._inputs) + [ROW] * len(self._rows)
+        function = VectorizedFunction(inputs, [self._plain(v) for v in graphs], leading)
+
+        def values(theta: np.ndarray, rows: Rows) -> np.ndarray:
+            natural, shape = self.parameters.natural(theta), (len(theta), len(rows[self.count]))
+            arguments = [np.asarray(natural[name])[:, None] for name in self._inputs]
+            arguments += [np.asarray(rows[name])[None] for name in self._rows]
+            found = [np.broadcast_to(v, shape) for v in function(*arguments)]
+            return np.stack(found, axis=2)
+
+        return values
+
+    def _scales(
+        self,
+        private: PrivateModel,
+        middle: Sequence[Variable],
+        slopes: Sequence[Sequence[Variable]],
+        shifted: Sequence[Variable],
+    ) -> list[Variable]:
+        """The graphs of L, and how the loadings of rows are found; refuses other effects."""
+        d = self.effects.count
+        flat = [v for each in slopes for v in each]
+        theta = np.concatenate(
+            [self.parameters.mean[None], self.parameters.draws(CHECK_POINTS, CHECK_SEED)]
+        )
+        rows = _made_up_rows(self, private)
+        function = self._natural_function(flat)
+        at = function(theta, rows).reshape(len(theta), -1, self.width, d)
+        _check_linear(self._natural_function([*middle, *shifted])(theta, rows), at)
+        if are_alike(at):
+            self._factors = None
+            return list(slopes[0])
+        factors = Factors.of(at[0])
+        chosen = np.stack([at[:, n, j] for n, j in factors.rows], axis=1)
+        expected = np.einsum("nka,sad->snkd", factors.loadings(at[0]), chosen)
+        if not np.allclose(at, expected, rtol=TOLERANCE, atol=TOLERANCE):
+            raise Unsupported(
+                "effects of persons have one covariance for all persons",
+                got="effects whose scale depends on parameters and covariates together",
+                allowed="effect[person] times what is known of the row, with scales of their own",
+                do="a scale that no covariate moves; or draws: pmp.sample",
+            )
+        self._factors, self._slopes = factors, function
+        return factors.lower([
+            [self._of_public_row(v, rows, n) for v in slopes[j]] for n, j in factors.rows
+        ])  # fmt: skip
+
+    def _of_public_row(self, graph: Variable, rows: Rows, person: int) -> Variable:
+        """A graph of one person at the entries of a public one."""
+        swaps = {
+            v: pt.constant(np.asarray(rows[name][person]).astype(v.type.dtype))
+            for name, v in self._rows.items()
+        }
+        return rebuild([graph], swaps)[0]
+
+    def _predictor(self, parameters: Sequence[Variable]) -> Variable:
+        """The predictor of a row from the parameters of its distribution."""
+        if self.kind == "NegativeBinomialRV":  # alpha and alpha / (alpha + mean)
+            alpha, share = parameters
+            base = without_dimshuffles(share)
+            if isinstance(scalar_op(base), psm.Sigmoid):
+                return pt.log(alpha) - base.owner.inputs[0]
+            return pt.log(alpha) + pt.log1p(-share) - pt.log(share)
+        location, inverse = parameters[0], INVERSE_LINKS.get(self.kind)
         if inverse is None:
             return location
+        base = without_dimshuffles(location)
         if not isinstance(scalar_op(base), inverse):
             names = {"BernoulliRV": "logit_p=", "PoissonRV": "mu=pm.math.exp(...)"}
             raise Unsupported(
@@ -188,11 +248,10 @@ class PersonDensity:
 
     def _extra_parameters(self) -> list[Variable]:
         """Parameters of the family beside the location."""
-        rv = self.generator.outcomes[self.outcome.name]
-        found = list(rv.owner.op.dist_params(rv.owner)[1:])
+        found = [self._made_rows.parameters[0][k] for k in FURTHER.get(self.kind, ())]
         if any(v.type.ndim and not all(v.type.broadcastable) for v in found):
             raise Unsupported(
-                "scores of persons need one standard deviation for all rows",
+                "scores of persons need one standard deviation or alpha for all rows",
                 got="one for each row",
                 allowed="a parameter",
             )
@@ -215,15 +274,13 @@ class PersonDensity:
                 swaps[v] = pt.expand_dims(entry, 0)
 
     def _at_effect(
-        self,
-        graph: Variable,
-        latent: Variable,
-        effect: Variable,
-        swaps: Mapping[Variable, Variable],
+        self, graph: Variable, z: Sequence[float], swaps: Mapping[Variable, Variable]
     ) -> Variable:
-        """A graph of one person as a scalar at a value of the effect."""
-        (value,) = rebuild([pt.atleast_1d(effect)], dict(swaps), _without_shape)
-        own = dict(swaps) | {latent: value.astype(latent.type.dtype)}
+        """A graph of one person as a scalar at a value of the effects."""
+        own = dict(swaps)
+        for latent, effect in self.effects.values(z).items():
+            (value,) = rebuild([pt.atleast_1d(effect)], dict(swaps), _without_shape)
+            own[latent] = value.astype(latent.type.dtype)
         (found,) = rebuild([graph], own, _without_shape)
         return pt.sum(found)  # of one number
 
@@ -268,20 +325,23 @@ class PersonDensity:
         """Which places of each person hold a row, shape (N, K)."""
         return np.arange(self.width) < np.asarray(rows[self.count])[:, None]
 
+    def places(self, rows: Rows) -> Places:
+        """Which places of each person hold a row, and how these read the effects."""
+        has = self.has_rows(rows)
+        if self._factors is None:
+            return Places.of_intercepts(has)
+        slopes = self._slopes(self.parameters.mean[None], rows)[0]
+        loadings = self._factors.loadings(slopes.reshape(*has.shape, -1))
+        return Places(has, np.where(has[..., None], loadings, 0.0), alike=False)
+
     def log_density(self, theta: np.ndarray, rows: Rows, y: np.ndarray) -> np.ndarray:
         """log p(y | rows, theta) at vectors (S, p) and outcomes (N, Q, K), shape (S, N, Q)."""
-        theta, has = np.asarray(theta, dtype=float), self.has_rows(rows)
-        count, nodes = y.shape[:2]
-        found = np.empty((len(theta), count, nodes))
-        step = max(1, MOST_ELEMENTS // max(1, y.size))
-        wide_has, wide_y = np.tile(has, (step, 1)), np.tile(y, (step, 1, 1))
-        for start in range(0, len(theta), step):
-            some = self.predictors_at(theta[start : start + step], rows)
-            size = len(some) * count
-            flat = some.reshape(size, -1)
+        theta, places = np.asarray(theta, dtype=float), self.places(rows)
+        found = np.empty((len(theta), *y.shape[:2]))
+        for start in range(0, len(theta), MOST_VECTORS):
+            some = self.predictors_at(theta[start : start + MOST_VECTORS], rows)
             with np.errstate(all="ignore"):
-                values = self.family.log_density(flat, wide_has[:size], wide_y[:size])
-            found[start : start + step] = values.reshape(len(some), count, nodes)
+                found[start : start + MOST_VECTORS] = self.family.log_density(some, places, y)
         return found
 
     def symbolic_log_density(
@@ -296,32 +356,13 @@ class PersonDensity:
             graphs = [in_compiled_operations(v) for v in self._natural]
             found = vectorize_graph(graphs, replace=swaps)
             whole = [v if v.type.ndim else pt.full((count,), v) for v in found]
-            return self.family.symbolic(whole, self.has_rows(rows), np.asarray(y, dtype=float))
+            return self.family.symbolic(whole, self.places(rows), np.asarray(y, dtype=float))
 
     # ---- what is checked ---------------------------------------------------------------------
-    def _check_effects(self, private: PrivateModel) -> None:
-        """Refuse effects that do not enter as eta + s z, or parameters that no record reads."""
+    def _check_parameters(self, private: PrivateModel) -> None:
+        """Refuse parameters that no record reads."""
         theta = self.parameters.draws(CHECK_POINTS, CHECK_SEED)
         rows = _made_up_rows(self, private)
-        inputs = [*self._inputs.values(), *self._rows.values()]
-        leading = [POINT] * len(self._inputs) + [ROW] * len(self._rows)
-        data = set(self._rows.values())
-        graphs = [plain_record(v, set(self._inputs.values()), data) for v in self._shifted]
-        natural = self.parameters.natural(theta)
-        arguments = [np.asarray(natural[name])[:, None] for name in self._inputs]
-        arguments += [np.asarray(rows[name])[None] for name in self._rows]
-        found = VectorizedFunction(inputs, graphs, leading)(*arguments)
-        predictors = self.predictors_at(theta, rows)
-        for k, values in enumerate(found):
-            place, z = k // 2, (-1.7, 0.6)[k % 2]
-            expected = predictors[..., place] + z * predictors[..., self.width]
-            if not np.allclose(values, expected, rtol=TOLERANCE, atol=TOLERANCE):
-                raise Unsupported(
-                    "an effect of a person is an intercept in scores of persons",
-                    got="rows that read it otherwise than as a sum with their predictor",
-                    allowed="predictor + effect[person], or predictor + scale * effect[person]",
-                    do="one intercept per person; or draws: pmp.sample",
-                )
         unread = ~np.any([self.jacobian(t, rows) != 0.0 for t in theta], axis=(0, 1, 2))
         if unread.any():
             names = [n for n, part in self.parameters.slices.items() if unread[part].any()]
@@ -363,14 +404,13 @@ class PersonModel:
 
     def scores(self, predictors: np.ndarray, rows: Rows, y: np.ndarray) -> np.ndarray:
         """Derivatives of log p(y | .) in the predictors, shape (N, Q, m)."""
-        return self.density.family.scores(predictors, self.density.has_rows(rows), y)
+        return self.density.family.scores(predictors, self.density.places(rows), y)
 
     def nodes(self, predictors: np.ndarray, rows: Rows) -> OutcomeNodes:
         """Nodes of the outcomes of each person, of their own entries alone."""
         entries = [np.asarray(rows[name]) for name in self.density._rows]
-        has = self.density.has_rows(rows)
-        family, ends = self.density.family, self.domain
-        return person_nodes(family, predictors, has, entries, ends, self.pairs)
+        family, places = self.density.family, self.density.places(rows)
+        return person_nodes(family, predictors, places, entries, self.domain, self.pairs)
 
 
 # ---- pieces -------------------------------------------------------------------------------------
@@ -378,7 +418,22 @@ def _without_shape(node: Apply, inputs: list[Variable]) -> Variable | None:
     return inputs[0] if isinstance(node.op, SpecifyShape) else None
 
 
-def _family_of(made: Generator, points: int) -> tuple[str, EffectIntegral]:
+def _check_linear(values: np.ndarray, slopes: np.ndarray) -> None:
+    """Refuse predictors (S, N, K + 2 K) that are not linear in the effects, l (S, N, K, d)."""
+    width = slopes.shape[2]
+    middle, shifted = values[..., :width], values[..., width:]
+    whole = slopes.sum(axis=3)[..., None] * np.array(SHIFTS)
+    expected = (middle[..., None] + whole).reshape(shifted.shape)
+    if not np.allclose(shifted, expected, rtol=TOLERANCE, atol=TOLERANCE):
+        raise Unsupported(
+            "effects of a person enter the predictors of rows linearly in scores of persons",
+            got="rows that read them otherwise",
+            allowed="predictor + effect[person], times a scale or a covariate",
+            do="an intercept, or an intercept and a slope; or draws: pmp.sample",
+        )
+
+
+def _family_of(made: Generator) -> tuple[str, EffectIntegral]:
     """The family of the outcome."""
     (rv,) = made.outcomes.values()
     kind = distribution_class(rv)
@@ -389,7 +444,7 @@ def _family_of(made: Generator, points: int) -> tuple[str, EffectIntegral]:
             allowed=", ".join(name.removesuffix("RV") for name in FAMILIES),
             do="one of these; or draws: pmp.sample",
         )
-    return kind, FAMILIES[kind](points)
+    return kind, FAMILIES[kind]()
 
 
 def _outcome_of(private: PrivateModel, made: Generator) -> Source:

@@ -2,11 +2,11 @@ r"""Nodes of the outcomes of a person: vectors of answers and their masses, from
 
 Expectations under p(y | x, theta) of all K outcomes of a person are wanted for each of many
 persons. Up to 64 patterns of binary answers are all taken, with their probabilities. Else nodes are
-Q points of a Sobol sequence in the unit cube of the effect and the K outcomes, in antithetic pairs,
-moved by a shift that depends on the person's entries: then what the rule gets wrong differs from
-person to person and averages out in a sum over many. Masses 1 / Q are tilted so that the mean of
-the scores is zero, as it is under the density (control variates): expectations of what is linear in
-the scores, most of a clipped score, are then exact.
+Q points of a Sobol sequence in the unit cube of the effects and the K outcomes, in antithetic
+pairs, moved by a shift that depends on the person's entries: then what the rule gets wrong differs
+from person to person and averages out in a sum over many. Masses 1 / Q are tilted so that the mean
+of the scores is zero, as it is under the density (control variates): expectations of what is linear
+in the scores, most of a clipped score, are then exact.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from pymc_private.summaries.density.outcome_nodes import OutcomeNodes
-from pymc_private.summaries.persons.effect_integrals import BernoulliEffects, EffectIntegral
+from pymc_private.summaries.persons.effect_integrals import EffectIntegral, Places
 from pymc_private.summaries.scores.reference import sobol_points
 
 FEWEST_PAIRS = 64
@@ -42,7 +42,7 @@ SEED = 20260107
 def person_nodes(
     family: EffectIntegral,
     predictors: np.ndarray,
-    has: np.ndarray,
+    places: Places,
     entries: Sequence[np.ndarray],
     domain: tuple[float, float],
     pairs: int = FEWEST_PAIRS,
@@ -53,7 +53,7 @@ def person_nodes(
     ----------
     family : EffectIntegral
     predictors : array, shape (N, m)
-    has : bool array, shape (N, K)
+    places : Places
     entries : sequence of array
         What is known of the persons, first axis N: it decides the shift.
     domain : tuple of float
@@ -61,16 +61,16 @@ def person_nodes(
     pairs : int
         Antithetic pairs of nodes, where not all patterns are taken: a power of 2.
     """
-    width = has.shape[1]
+    width, d = places.has.shape[1], places.effects
     with np.errstate(all="ignore"):  # no warning may depend on a record
         if all_patterns_fit(family, width):
-            values, mass = _all_patterns(family, predictors, has)
+            values, mass = _all_patterns(family, predictors, places)
         else:
-            unit = _shifted(_cube(width + 1, pairs), entries)
+            unit = _shifted(_cube(width + d, pairs), entries)
             inner = np.clip(unit, INNERMOST, 1.0 - INNERMOST)
-            z = ndtri(inner[..., 0])
-            values = family.outcomes(predictors, z, inner[..., 1:])
-            mass = tilted_mass(family.scores(predictors, has, values))
+            z = ndtri(inner[..., :d])
+            values = family.outcomes(predictors, places, z, inner[..., d:])
+            mass = tilted_mass(family.scores(predictors, places, values))
         total = mass.sum(axis=1)
         sound = np.isfinite(total) & (total > 0.0)
         mass = np.where(sound[:, None], mass / np.where(sound, total, 1.0)[:, None], 0.0)
@@ -79,17 +79,18 @@ def person_nodes(
 
 def all_patterns_fit(family: EffectIntegral, width: int) -> bool:
     """Whether all answers of so many rows are taken."""
-    return isinstance(family, BernoulliEffects) and 2**width <= MOST_PATTERNS
+    return family.is_binary and 2**width <= MOST_PATTERNS
 
 
 def _all_patterns(
-    family: EffectIntegral, predictors: np.ndarray, has: np.ndarray
+    family: EffectIntegral, predictors: np.ndarray, places: Places
 ) -> tuple[np.ndarray, np.ndarray]:
     """All answers with their probabilities; places without a row are 0."""
-    patterns = np.array(list(product((0.0, 1.0), repeat=has.shape[1])))
-    values = np.broadcast_to(patterns, (len(has), *patterns.shape))
-    possible = ~((values == 1.0) & ~has[:, None]).any(axis=2)
-    return values, np.where(possible, np.exp(family.log_density(predictors, has, values)), 0.0)
+    patterns = np.array(list(product((0.0, 1.0), repeat=places.has.shape[1])))
+    values = np.broadcast_to(patterns, (len(places.has), *patterns.shape))
+    possible = ~((values == 1.0) & ~places.has[:, None]).any(axis=2)
+    logs = family.log_density(predictors[None], places, values)[0]
+    return values, np.where(possible, np.exp(logs), 0.0)
 
 
 @cache

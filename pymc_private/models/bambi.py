@@ -13,6 +13,7 @@ density is written once as a graph, and the column that stands in it becomes a p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -167,6 +168,12 @@ def data_name(name: str) -> str:
 def formula_name(name: str) -> str:
     """The variable of a formula that a data variable of this name holds; "" if it is another."""
     return name[5:-1] if name.startswith("data[") and name.endswith("]") else ""
+
+
+def offset_names(names: Mapping[str, str]) -> dict[str, str]:
+    """The data variable of each offset by what stands in its brackets: x of ``offset(x)``."""
+    pairs = ((re.fullmatch(r"offset\((.*)\)", name), data) for name, data in names.items())
+    return {found[1]: data for found, data in pairs if found}
 
 
 def _data_dims(model: pm.Model, variable: Variable) -> tuple[str, ...]:

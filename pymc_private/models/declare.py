@@ -20,7 +20,12 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.errors import DomainError, Unsupported, nearest_names, suggest_arguments
-from pymc_private.models.bambi import is_bambi_model, name_formula_variables, stateful_terms
+from pymc_private.models.bambi import (
+    is_bambi_model,
+    name_formula_variables,
+    offset_names,
+    stateful_terms,
+)
 from pymc_private.models.compat import copy_model
 from pymc_private.models.data_variables import (
     CONSTANT_KIND,
@@ -190,8 +195,15 @@ def copy_declared_model(
         return ModelCopy(copy, initvals, dict(domain), tuple(public), claims)
     terms = name_formula_variables(model, resolved)
     known = set(terms.model.named_vars) & {c.name for c in array_candidates(terms.model)}
-    names = {k: v for k, v in terms.names.items() if k not in known}
+    every = {**offset_names(terms.names), **terms.names}
+    names = {k: v for k, v in every.items() if k not in known}
     renamed = {names.get(key, key): value for key, value in domain.items()}
+    if len(renamed) < len(domain):
+        raise DomainError(
+            "one variable has two domains, under two names",
+            got=", ".join(domain),
+            do="declare it once, by its name in the formula",
+        )
     public = tuple(names.get(key, key) for key in public)
     implied = {d: v for d, v in terms.domains.items() if d not in renamed and d not in public}
     shown = {data: name for name, data in names.items()}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -76,6 +76,13 @@ def as_domain(value: object) -> Domain:
     )
 
 
+def _plain_repr(domain: Any) -> str:
+    """A domain as it would be typed: ``np.float64(2.0)`` is written 2.0."""
+    given = {f.name: getattr(domain, f.name) for f in fields(domain)}
+    plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
+    return f"{type(domain).__name__}({', '.join(f'{k}={v!r}' for k, v in plain.items())})"
+
+
 @dataclass(frozen=True)
 class Interval:
     """Numbers between two public bounds; data outside are clipped.
@@ -111,6 +118,8 @@ class Interval:
                 allowed="finite numbers, public, in the units of the data",
                 do="declare the range a record could have, not the range the data happen to have",
             )
+
+    __repr__ = _plain_repr
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Interval) and all(
@@ -430,6 +439,8 @@ class Ball:
                 allowed="one radius > 0, scale > 0, all finite",
                 do="declare the largest norm a record could have",
             )
+
+    __repr__ = _plain_repr
 
     def _key(self) -> tuple[bytes, ...]:
         parts = (self.radius, self.center, self.scale)

@@ -462,7 +462,8 @@ class Guarantee:
         """
         far = PrivacyEvent("distance", double_up(tv, "the total variation"), count=runs)
         near = (
-            f"each run is within total variation {format_number(far.value, 6)} of its distribution"
+            f"each run draws within total variation {format_number(far.value, 6)} of the "
+            "distribution that is accounted for"
         )
         united = (*self.assumptions, near)
         return replace(self, events=(*self.events, far), assumptions=united)

@@ -294,6 +294,21 @@ def test_a_name_that_is_not_in_the_formula_is_refused():
         pmp.privatize(build("bin ~ x", "bernoulli"), records="__obs__", domain={"w": X})
 
 
+def test_an_offset_may_be_declared_by_what_stands_in_its_brackets():
+    """Unless a term has that name: then the offset is declared by its own."""
+    model = build("bin ~ x + offset(off)", "bernoulli")
+    private = pmp.privatize(model, records="__obs__", domain={"x": X, "off": (0, 2)})
+    domains = {s.name: s.domain for s in private.sources}
+    assert domains["data[offset(off)]"] == pmp.Interval(0, 2)
+    both = {"off": (0, 2), "offset(off)": (0, 1)}
+    with pytest.raises(DomainError, match="two domains"):
+        pmp.privatize(model, records="__obs__", domain={"x": X} | both)
+    model = build("bin ~ off + offset(off)", "bernoulli")
+    with pytest.raises(DomainError, match="no declared domain") as missing:
+        pmp.privatize(model, records="__obs__", domain={"off": (0, 2)})
+    assert missing.value.got == "offset(off)"
+
+
 def test_the_users_model_is_left_as_it_was():
     model = build("bin ~ x + g", "bernoulli")
     before = set(model.backend.model.named_vars)

@@ -52,3 +52,8 @@ def test_records_inside_are_left_alone_and_all_others_clipped_as_before(kind):
 def test_no_row_is_surely_inside_a_ball_whose_square_is_no_double(radius):
     rows = np.array([[2.0, 0.0, 0.0], [0.5, 0.5, 0.0]]) * radius
     assert not pmp.Ball(radius).holds(rows).any()
+
+
+def test_a_domain_is_printed_as_it_would_be_typed():
+    assert repr(pmp.Interval(np.log(2), np.int64(3))) == f"Interval(lower={np.log(2)}, upper=3)"
+    assert repr(pmp.Ball(np.float64(2))) == "Ball(radius=2.0, center=0.0, scale=1.0)"

@@ -83,8 +83,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return report_failure(error, chosen, screen)
     answer = as_json(outcome.facts) if chosen.json else outcome.text
     if answer:
-        print(answer, file=screen)
+        show_answer(answer, screen)
     return DONE
+
+
+def show_answer(answer: str, screen: Any) -> None:
+    """Print; a reader that has seen enough (``| head``) closes the pipe, which is no failure."""
+    try:
+        print(answer, file=screen, flush=True)
+    except BrokenPipeError:
+        # What the interpreter would flush on its way out has nowhere to go either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), screen.fileno())
 
 
 def report_failure(error: BaseException, chosen: argparse.Namespace, screen: Any) -> int:
@@ -92,7 +101,7 @@ def report_failure(error: BaseException, chosen: argparse.Namespace, screen: Any
     code, text = describe_failure(error)
     print(f"pymc-private {chosen.command}: {text}", file=sys.stderr)
     if code == REFUSED and chosen.command in ("ledger", "verify"):
-        print("the chain of charges is not intact, or there is none", file=sys.stderr)
+        print("the chain of charges is not intact, or this is no ledger", file=sys.stderr)
     if chosen.json:
         rows = {key: getattr(error, key, None) for key in ("got", "allowed", "do")}
         shown = {key: str(value) for key, value in rows.items() if value is not None}
@@ -262,6 +271,8 @@ def verified_ledger(chosen: argparse.Namespace) -> Any:
     """The ledger of a file, opened for reading and verified."""
     from pymc_private.ledger import Ledger
 
+    if not chosen.file.is_file():
+        raise Misuse(f"there is no ledger {chosen.file}")
     ledger = Ledger.open(chosen.file, read_only=True)
     ledger.verify(chosen.head)
     return ledger

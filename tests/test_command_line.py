@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import pymc_private as pmp
-from pymc_private.command_line import FAILED, MISUSED, REFUSED, main
+from pymc_private.command_line import FAILED, MISUSED, REFUSED, main, show_answer
 
 MODELS = """
 import numpy as np
@@ -198,6 +199,22 @@ def test_verify_tells_a_chain_that_goes_on_from_one_that_does_not(run, ledger):
     code, out, err = run("verify", "study.sqlite", "--head", "0" * 64)
     assert (code, out) == (REFUSED, "")
     assert "not intact" in err
+
+
+@pytest.mark.parametrize("command", ["ledger", "verify", "report"])
+def test_a_file_that_is_not_there_is_misuse_and_none_is_made(run, command, tmp_path):
+    code, _, err = run(command, "nothing.sqlite")
+    assert code == MISUSED
+    assert "nothing.sqlite" in err
+    assert not (tmp_path / "nothing.sqlite").exists()
+
+
+def test_a_reader_that_stops_early_is_no_failure():
+    """As of ``pymc-private ledger study.sqlite | head``."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as screen:
+        show_answer("a long answer", screen)  # and nothing is raised when the file is closed
 
 
 def test_a_saved_release_is_reported_with_its_ledger(run):

@@ -4,10 +4,10 @@ Run ``python -m benchmarks.scale [rows] [engine ...]``, rows such as ``1e5,1e6``
 of ten covariates and a binary outcome is written to a temporary folder; each engine sums all its
 columns, and then summarizes a logistic model of it at epsilon = 1, each in a process of its own.
 Columns: seconds of processor time of the engine's own pass, of the plan, of compilation, of the
-check before the charge, of the main pass, and of the whole summary (these three, rehearsal and
-pilots), seconds by the clock of the summary, and the largest memory (MB); all of them of the
-process and its children, such as the workers of Spark and its Java (Linux). All engines must
-release the same sums, to the bit, under noise of one public seed: ``--bits`` prints a digest.
+rehearsal, of the check before the charge, of the main pass, and of the whole summary (these four,
+pilots and PyMC's model), seconds by the clock of the summary, and the largest memory (MB); all of
+them of the process and its children, such as the workers of Spark and its Java (Linux). All engines
+must release the same sums, to the bit, under noise of one public seed: ``--bits`` prints a digest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +167,7 @@ def digest(plan: Any, table: Any) -> str:
 def measure(engine: str, path: Path, n: int, bits: bool) -> None:
     """Print one row of the table."""
     import pymc_private as pmp
+    from pymc_private.release import charge
     from pymc_private.summaries import compiling
     from pymc_private.summaries.tables.table_records import TableRecords
 
@@ -174,10 +175,11 @@ def measure(engine: str, path: Path, n: int, bits: bool) -> None:
     if bits:
         print(f"{n:10.0e} {engine:8s} {digest(planned(n), table)}", flush=True)
         return
-    compiling_, check, main_ = (
-        seconds_of(place, name)
-        for place, name in ((compiling, "_agreeing_loops"), (TableRecords, "check"),
-                            (TableRecords, "add_up"))
+    compiling_ = seconds_of(compiling, "_agreeing_loops")
+    check, main_, rehearsal = (
+        seconds_of(place, name, compiling_)
+        for place, name in ((TableRecords, "check"), (TableRecords, "add_up"),
+                            (charge, "_rehearse"))
     )  # fmt: skip
     memory, marks = Memory(), [processor_seconds()]
     own_pass(table)
@@ -189,19 +191,20 @@ def measure(engine: str, path: Path, n: int, bits: bool) -> None:
     pmp.summarize(plan, data=table, ledger=ledger, progressbar=False)
     marks.append(processor_seconds())
     own, planning, summary = np.diff(marks)
-    parts = [own, planning, sum(compiling_), sum(check) - sum(compiling_), sum(main_), summary]
+    parts = [own, planning, sum(compiling_), sum(rehearsal) - sum(check), sum(check), sum(main_)]
+    parts.append(summary)
     print(f"{n:10.0e} {engine:8s} " + " ".join(f"{part:8.1f}" for part in parts)
           + f" {time.time() - clock:8.1f} {memory.most / 2**20:8.0f}", flush=True)  # fmt: skip
 
 
-def seconds_of(place: Any, name: str) -> list[float]:
-    """Seconds of processor time of each call of a function from now on."""
+def seconds_of(place: Any, name: str, without: Sequence[float] = ()) -> list[float]:
+    """Seconds of processor time of each call of a function from now on, less those `without`."""
     function, found = getattr(place, name), []
 
     def timed(*arguments: Any) -> Any:
-        start = processor_seconds()
+        start = processor_seconds() - sum(without)
         result = function(*arguments)
-        found.append(processor_seconds() - start)
+        found.append(processor_seconds() - sum(without) - start)
         return result
 
     setattr(place, name, timed)
@@ -220,7 +223,7 @@ def main() -> None:
     if given.path is not None:
         measure(given.engines[0], given.path, int(float(given.rows)), given.bits)
         return
-    names = ["own", "plan", "compile", "check", "main", "summary", "clock", "MB"]
+    names = ["own", "plan", "compile", "rehearse", "check", "main", "summary", "clock", "MB"]
     header = f"{'engine':8s} " + " ".join(f"{name:>8s}" for name in names)
     print(f"{'rows':>10s} {header if not given.bits else 'engine'}")
     for rows in given.rows.split(","):

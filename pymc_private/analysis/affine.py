@@ -42,14 +42,17 @@ class AffineKind(IntEnum):
 
 
 def affine_kinds(
-    outputs: Sequence[Variable], parameters: Collection[Variable]
+    outputs: Sequence[Variable], parameters: Collection[Variable], *, integers: bool = False
 ) -> dict[Variable, AffineKind]:
     """How every node between `parameters` and `outputs` depends on the parameters.
 
     Nodes that are missing are constant. AFFINE and CONSTANT are proved, in real arithmetic; OTHER
-    means that no rule proves more, as for integer parameters.
+    means that no rule proves more, as for integer parameters, unless `integers` may be read as the
+    real numbers that they are; what is computed of them in integers stays OTHER.
     """
-    found = {p: AffineKind.AFFINE if _is_float(p) else AffineKind.OTHER for p in parameters}
+    found = {
+        p: AffineKind.AFFINE if integers or _is_float(p) else AffineKind.OTHER for p in parameters
+    }
     for node in io_toposort(list(parameters), list(outputs)):
         given = [found.get(v, AffineKind.CONSTANT) for v in node.inputs]
         if any(given):

@@ -3,32 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from pymc_private.summaries import compiled_loops, compiled_sums
+from pymc_private.summaries.compiling import ROWS, SCORES, SUMS
 from pymc_private.summaries.lattice import TermLattice, pack_symmetric
 from pymc_private.summaries.scores.clipped_scores import ScoredRows, clip_rows
 from pymc_private.summaries.scores.compiled_scores import two_valued_terms
+from pymc_private.summaries.scores.compiled_terms import CompiledTerms, Domain, everywhere
+from pymc_private.summaries.scores.two_valued_score import TwoValuedScore, link_table
 from pymc_private.summaries.tables.coins import FIRST, MIXER, SECOND, fold, mixed
-from pymc_private.summaries.weighted_sums import GramLattice, gram_totals, vector_totals
+from pymc_private.summaries.weighted_sums import (
+    WEIGHT_ONE,
+    BoundedSum,
+    GramLattice,
+    gram_totals,
+    vector_totals,
+)
 
-ROWS, COLUMNS = 1200, 5
+COUNT, COLUMNS, WEIGHT = 1200, 5, 229
 BOUNDS = (1.3, 0.02), (0.25, 0.5)
 """Pairs of C and K at which scores are compared."""
 EXTREME = np.array([0.0, -0.0, 1e-310, 1e160, -1e308, np.inf, -np.inf, np.nan])
 
 
-def differing(loops: Any) -> list[str]:
-    """Names of the loops whose results are not those of NumPy."""
+def compiled() -> SimpleNamespace:
+    """All loops by name."""
+    return SimpleNamespace(**{**vars(compiled_loops), **vars(compiled_sums)})
+
+
+def differing(loops: Any, kind: str | None = None) -> list[str]:
+    """Names of the loops, of one kind or of all, whose results are not those of NumPy."""
     checks = {
-        "scores": _scores_agree,
-        "vectors": _vectors_agree,
-        "matrices": _matrices_agree,
-        "signs": _signs_agree,
-        "hashes": _hashes_agree,
+        "scores": (SCORES, _scores_agree),
+        "vectors": (ROWS, _vectors_agree),
+        "matrices": (ROWS, _matrices_agree),
+        "signs": (ROWS, _signs_agree),
+        "hashes": (ROWS, _hashes_agree),
+        "numbers": (ROWS, _numbers_agree),
+        "sums": (SUMS, _sums_agree),
     }
-    return [name for name, agree in checks.items() if not agree(loops)]
+    chosen = {name: agree for name, (own, agree) in checks.items() if kind in (None, own)}
+    return [name for name, agree in chosen.items() if not agree(loops)]
 
 
 class _GivenScores:
@@ -42,7 +61,7 @@ class _GivenScores:
         return np.take_along_axis(self.table, y.astype(int)[:, :, None], 1)
 
 
-def scored_rows(rng: np.random.Generator, count: int = ROWS, p: int = COLUMNS) -> ScoredRows:
+def scored_rows(rng: np.random.Generator, count: int = COUNT, p: int = COLUMNS) -> ScoredRows:
     """Rows of an outcome of 0 or 1, some of them with numbers that are none."""
     jacobian = rng.normal(size=(p, 1, count)).T * rng.choice([1e-9, 0.1, 1.0, 30.0], (count, 1, 1))
     scores = rng.normal(size=(count, 2, 1)) * rng.choice([1e-3, 1.0, 40.0], (count, 1, 1))
@@ -59,7 +78,7 @@ def scored_rows(rng: np.random.Generator, count: int = ROWS, p: int = COLUMNS) -
 
 def _scores_agree(loops: Any) -> bool:
     rng = np.random.default_rng(5)
-    scored, y = scored_rows(rng), (rng.random(ROWS) < 0.4).astype(float)
+    scored, y = scored_rows(rng), (rng.random(COUNT) < 0.4).astype(float)
     root = rng.normal(size=(COLUMNS, COLUMNS))
     same = True
     for bound, weight_bound in BOUNDS:
@@ -70,7 +89,7 @@ def _scores_agree(loops: Any) -> bool:
     return bool(same)
 
 
-def rows_near_a_bound(rng: np.random.Generator, bound: float, count: int = ROWS) -> np.ndarray:
+def rows_near_a_bound(rng: np.random.Generator, bound: float, count: int = COUNT) -> np.ndarray:
     """Vectors shorter and longer than a bound, many at it to the last bits, some no numbers."""
     rows = rng.normal(size=(count, COLUMNS))
     rows *= bound / np.sqrt((rows**2).sum(axis=1, keepdims=True))
@@ -83,14 +102,14 @@ def rows_near_a_bound(rng: np.random.Generator, bound: float, count: int = ROWS)
 
 def _vectors_agree(loops: Any) -> bool:
     rng = np.random.default_rng(6)
-    light, lattice = rng.random(ROWS) < 0.3, TermLattice(0.7)
+    light, lattice = rng.random(COUNT) < 0.3, TermLattice(0.7)
     rows = rows_near_a_bound(rng, 0.7)
     return vector_totals(lattice, rows, light, loops) == vector_totals(lattice, rows, light, None)
 
 
 def _matrices_agree(loops: Any) -> bool:
     rng = np.random.default_rng(7)
-    light, lattice = rng.random(ROWS) < 0.3, GramLattice(0.49)
+    light, lattice = rng.random(COUNT) < 0.3, GramLattice(0.49)
     rows = rows_near_a_bound(rng, 0.7)[:, None, :]
     return gram_totals(lattice, rows, light, loops) == gram_totals(lattice, rows, light, None)
 
@@ -98,22 +117,93 @@ def _matrices_agree(loops: Any) -> bool:
 def _signs_agree(loops: Any) -> bool:
     """Of packed matrices that are positive, nearly so, and not."""
     rng, lattice = np.random.default_rng(9), TermLattice(1.0)
-    vectors = rng.normal(size=(ROWS, 3)) * rng.choice([1e-3, 0.4, 2.0], (ROWS, 1))
+    vectors = rng.normal(size=(COUNT, 3)) * rng.choice([1e-3, 0.4, 2.0], (COUNT, 1))
     matrices = vectors[:, :, None] * vectors[:, None, :]
-    shifts = rng.choice([0.0, 1e-3, 2.0**-20, 2.0**-20 * (1.0 + 1e-6)], (ROWS, 1))
+    shifts = rng.choice([0.0, 1e-3, 2.0**-20, 2.0**-20 * (1.0 + 1e-6)], (COUNT, 1))
     matrices -= shifts[:, :, None] * np.eye(3)
     rows = pack_symmetric(matrices)
-    places = rng.integers(0, rows.size, ROWS // 60)
+    places = rng.integers(0, rows.size, COUNT // 60)
     np.put(rows, places, rng.choice(EXTREME, len(places)))
-    light = rng.random(ROWS) < 0.3
+    light = rng.random(COUNT) < 0.3
     found, expected = (vector_totals(lattice, rows, light, one, True) for one in (loops, None))
     return found == expected
 
 
 def _hashes_agree(loops: Any) -> bool:
-    found, column = np.random.default_rng(8).integers(0, 2**64, (2, ROWS), dtype=np.uint64)
+    found, column = np.random.default_rng(8).integers(0, 2**64, (2, COUNT), dtype=np.uint64)
     mix, folded = found.copy(), found.copy()
     loops.mix_column(mix, column, SECOND, FIRST, SECOND)
     loops.fold_column(folded, column, MIXER)
     same = np.array_equal(mix, mixed((found ^ column) + SECOND))
     return same and np.array_equal(folded, fold(found, column))
+
+
+def made_up_score(rng: np.random.Generator, bound: float, weight_bound: float) -> TwoValuedScore:
+    """The score of a link without exponentials, p = 1/2 + x / (2 + 2 |x|)."""
+
+    def link(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        size = 1.0 + x * x
+        return 0.5 + 0.5 * x / np.sqrt(size), 1.0 + 3.0 / size
+
+    table = link_table(link, -4.0, 3.0)
+    if table is None:
+        raise ArithmeticError("no polynomials are close to a smooth function")
+    matrix = rng.normal(size=(1 + COLUMNS, COLUMNS))
+    return TwoValuedScore(("x",), (0.0, 1.0), matrix, table, bound, weight_bound)
+
+
+def _sums_agree(loops: Any) -> bool:
+    """Of sums of weighted terms, some rows being left to NumPy."""
+    rng = np.random.default_rng(10)
+    y, light = rng.integers(0, 3, COUNT) * 1.0, rng.random(COUNT) < 0.3
+    rows = rng.normal(size=(COUNT, COLUMNS - 1)) * rng.choice([1e-9, 0.1, 1.0, 30.0], (COUNT, 1))
+    places = rng.integers(0, rows.size, COUNT // 60)
+    np.put(rows, places, rng.choice(EXTREME, len(places)))
+    rows[-1], y[-1] = 0.1, 1.0  # the last row of the last block is not left
+    box, balls, largest = everywhere(COLUMNS - 1)
+    box[:, 0], box[:, 1] = (-2.0, 1.0), (-0.5, np.inf)
+    ball = np.stack([np.full(COLUMNS - 1, 0.1), np.full(COLUMNS - 1, 0.05)])[None]
+    same = True
+    for domain in ((box, balls, largest), (box, ball, np.array([1.0]))):
+        for bound, weight_bound in BOUNDS:
+            score = made_up_score(rng, bound, weight_bound)
+            sums = [BoundedSum(bound, False, 1.0), BoundedSum(weight_bound, True, 1.0)]
+            found, left = CompiledTerms(score, sums, WEIGHT).add_up(loops, rows.T, y, light, domain)
+            done = np.setdiff1d(np.arange(COUNT), left)
+            terms = score.terms_and_factors({"x": rows[done]}, y[done])
+            vectors = vector_totals(TermLattice(bound), terms[0], light[done], None)
+            matrices = gram_totals(GramLattice(weight_bound), terms[1], light[done], None)
+            for total, (every, some) in zip(found, (vectors, matrices), strict=True):
+                pairs = zip(every, some, strict=True)
+                same &= total == [WEIGHT_ONE * a - (WEIGHT_ONE - WEIGHT) * b for a, b in pairs]
+            same &= len(done) > COUNT // 10 and bool(_inside(rows[done], domain).all())
+    return bool(same)
+
+
+def _inside(rows: np.ndarray, domain: Domain) -> np.ndarray:
+    """Whether rows are inside of a domain of the loop."""
+    (low, high), balls, largest = domain
+    found = ((rows >= low) & (rows <= high)).all(axis=1)
+    for (middle, rate), most in zip(balls, largest, strict=True):
+        found &= (((rows - middle) * rate) ** 2).sum(axis=1) <= most * (1.0 + 1e-12)
+    return found
+
+
+def _numbers_agree(loops: Any) -> bool:
+    """Of numbers of rows, and of what was read."""
+    rng, key = np.random.default_rng(11), (FIRST, SECOND)
+    columns, numbers = rng.normal(size=(3, COUNT)), np.empty(COUNT, dtype=np.uint64)
+    columns[:, ::7] = -0.0
+    mixers, keyed = (FIRST, SECOND, MIXER), np.array([0, 2])
+    digest, finite = loops.numbers_of_rows(columns, keyed, key, mixers, numbers)
+    expected = np.full(COUNT, key[0])
+    for k in keyed:
+        expected = mixed((expected ^ (columns[k] + 0.0).view(np.uint64)) + key[1])
+    expected = mixed(expected ^ key[1])
+    hashes = np.zeros(COUNT, dtype=np.uint64)
+    for column in (*columns.view(np.uint64), expected):
+        hashes = fold(hashes, column)
+    same = finite and np.array_equal(numbers, expected)
+    same &= int(digest) == int((hashes * MIXER).sum(dtype=np.uint64))
+    columns[1, -1] = np.nan
+    return bool(same and not loops.numbers_of_rows(columns, keyed, key, mixers, numbers)[1])

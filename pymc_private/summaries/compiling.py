@@ -15,16 +15,17 @@ from typing import Any
 
 COMPILED_FROM = 4_000_000
 """Records of a table from which on loops are compiled, which takes some three seconds."""
+ROWS, SCORES, SUMS = "rows", "scores", "sums of scores"
+"""Kinds: of all tables, of outcomes with two values, and of those whose predictor is affine."""
 logger = logging.getLogger("pymc_private")
 
 
 class LoopCompiler:
-    """The compiled loops of a process, once they are wanted."""
+    """The compiled loops of a process, once they are wanted: each kind when it is first needed."""
 
     def __init__(self) -> None:
         self.wanted = False
-        self._tried = False
-        self._found: Any = None
+        self._found: dict[str, Any] = {}
         self._lock = threading.Lock()
 
     def expect(self, rows: int) -> None:
@@ -33,24 +34,29 @@ class LoopCompiler:
 
     @property
     def loops(self) -> Any:
-        """The module of compiled loops; None where NumPy is to be used."""
+        """The loops that all tables need, by name; None where NumPy is to be used."""
+        return self.of_kind(ROWS)
+
+    def of_kind(self, kind: str) -> Any:
+        """Loops of one kind (`compiled_agreement.KINDS`); None where NumPy is to be used."""
         if not self.wanted or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
             return None  # loops of Python take a hundred times longer
         with self._lock:
-            if not self._tried:
-                self._found, self._tried = _agreeing_loops(), True
-        return self._found
+            if kind not in self._found:
+                self._found[kind] = _agreeing_loops(kind)
+        return self._found[kind]
 
 
 COMPILER = LoopCompiler()
 """That of this process."""
 
 
-def _agreeing_loops() -> Any:
-    """The compiled loops, if all of them agree with NumPy."""
+def _agreeing_loops(kind: str) -> Any:
+    """The compiled loops of a kind, if all of them agree with NumPy."""
     try:
-        loops = import_module("pymc_private.summaries.compiled_loops")
-        differing = import_module("pymc_private.summaries.compiled_agreement").differing(loops)
+        agreement = import_module("pymc_private.summaries.compiled_agreement")
+        loops = agreement.compiled()
+        differing = agreement.differing(loops, kind)
     except Exception as error:  # numba is another library's choice, and may fail in any way
         logger.warning("loops over rows are not compiled: %s", type(error).__name__)
         return None

@@ -172,12 +172,12 @@ class WeightedSums:
         self, chunks: Iterable[Any], terms: Callable[[Any], WeightedChunk] = _as_they_are
     ) -> WeightedSums:
         """These with the terms of some chunks; `terms`: of a chunk, in threads where that pays."""
-        for found in each_chunk(lambda chunk: self._of(terms(chunk)), chunks):
-            self._add(found)
+        for found in each_chunk(lambda chunk: self.of(terms(chunk)), chunks):
+            self.add(found)
         return self
 
-    def _of(self, chunk: WeightedChunk) -> list[list[int]]:
-        """Sums of the terms of one chunk."""
+    def of(self, chunk: WeightedChunk) -> list[list[int]]:
+        """Sums of the terms of one chunk, which are not added."""
         light, parts = chunk
         pairs = zip(self.sums, parts, strict=True)
         return [self._of_chunk(one.lattice, part, light) for one, part in pairs]
@@ -187,10 +187,11 @@ class WeightedSums:
         if (tuple(other.sums), other.weight) != (tuple(self.sums), self.weight):
             raise DomainError("sums of other terms cannot be added", got="other bounds or weights")
         if other.totals:
-            self._add(other.totals)
+            self.add(other.totals)
         return self
 
-    def _add(self, found: list[list[int]]) -> None:
+    def add(self, found: list[list[int]]) -> None:
+        """Add sums of other records."""
         before = self.totals or [[0] * len(total) for total in found]
         self.totals = [
             [a + b for a, b in zip(x, y, strict=True)] for x, y in zip(before, found, strict=True)
@@ -220,9 +221,7 @@ def vector_totals(
         units = lattice.terms(given, positive)
         return exact_sum(units), exact_sum(units[light])
     every = some = [0] * given.shape[1]
-    # A sum of squares in doubles is off by less than a k-th part of what is left out.
-    most = float(lattice.most) ** 2 * (1.0 - (given.shape[1] + 6) * 2.0**-52)
-    limits = math.ldexp(1.0, -lattice.exponent), lattice.bound, most
+    limits = vector_limits(lattice, given.shape[1])
     for start in range(0, len(given), ROWS_SUMMED):
         part, few = given[start : start + ROWS_SUMMED], light[start : start + ROWS_SUMMED]
         columns, sums = np.ascontiguousarray(part.T), np.zeros((2, part.shape[1]), dtype=np.int64)
@@ -238,6 +237,21 @@ def vector_totals(
     return every, some
 
 
+def vector_limits(lattice: TermLattice, k: int) -> tuple[float, float, float]:
+    """1 / gamma, the largest entry, and the largest |t|^2 in doubles that is surely at most M^2.
+
+    A sum of k squares in doubles is off by less than a k-th part of what is left out.
+    """
+    most = float(lattice.most) ** 2 * (1.0 - (k + 6) * 2.0**-52)
+    return math.ldexp(1.0, -lattice.exponent), lattice.bound, most
+
+
+def gram_limits(lattice: GramLattice) -> tuple[float, float, float]:
+    """The same of vectors v of terms v v', whose squares are exact."""
+    scale = math.ldexp(1.0, -lattice.vector_exponent)
+    return scale, 2.0 * math.sqrt(lattice.bound), float(lattice.most)
+
+
 def gram_totals(
     lattice: GramLattice, factors: np.ndarray, light: np.ndarray, loops: Any
 ) -> tuple[list[int], list[int]]:
@@ -246,11 +260,7 @@ def gram_totals(
     if loops is None or given.shape[1] != 1:
         units = lattice.vectors(given)
         return lattice.total(units), lattice.total(units[light])
-    limits = (
-        math.ldexp(1.0, -lattice.vector_exponent),
-        2.0 * math.sqrt(lattice.bound),
-        float(lattice.most),
-    )
+    limits = gram_limits(lattice)
     rows, left = np.ascontiguousarray(given[:, 0].T), np.zeros(len(given), dtype=bool)
     units = np.empty_like(rows)
     loops.gram_vectors(rows, limits, units, left)

@@ -18,6 +18,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 
+from pymc_private.analysis.affine import AffineKind, affine_kinds
 from pymc_private.analysis.traversal import rebuild, without_tracebacks
 from pymc_private.errors import Unsupported
 from pymc_private.models.data_variables import Source, underlying_array
@@ -160,11 +161,14 @@ class RecordDensity:
         return VectorizedFunction(inputs, self._components, self._per_row())
 
     @cached_property
+    def _derivatives(self) -> list[Variable]:
+        """Derivatives of each predictor in each array of parameters."""
+        return [d for c in self._components for d in gradients(c, list(self._values.values()))]
+
+    @cached_property
     def _jacobian_function(self) -> VectorizedFunction:
-        parameters = list(self._values.values())
-        outs = [d for c in self._components for d in gradients(c, parameters)]
-        inputs = [*parameters, *self._rows.values()]
-        return VectorizedFunction(inputs, outs, self._per_row(), derivatives=True)
+        inputs = [*self._values.values(), *self._rows.values()]
+        return VectorizedFunction(inputs, self._derivatives, self._per_row(), derivatives=True)
 
     def _per_row(self) -> list[tuple[bool, ...]]:
         return [()] * len(self._values) + [(True,)] * len(self._rows)
@@ -271,6 +275,19 @@ class RecordDensity:
             for v in self._predictors
             for _ in range(self._size_of(v))
         )
+
+    @cached_property
+    def is_affine_in_rows(self) -> bool:
+        """Whether predictors and their derivatives are affine in the row, by their graphs."""
+        outs = [*self._components, *self._derivatives]
+        kinds = affine_kinds(outs, list(self._rows.values()), integers=True)
+        return all(kinds.get(v, AffineKind.CONSTANT) is not AffineKind.OTHER for v in outs)
+
+    @cached_property
+    def reads_row_by_predictors(self) -> bool:
+        """Whether the density is a function of predictors and outcome alone."""
+        _, value = self._downstream
+        return set(self._rows.values()).isdisjoint(ancestors([value]))
 
     def natural_derivative(self, name: str) -> NaturalDerivative:
         """log p and its derivative in a parameter, all entries at once, in natural units.

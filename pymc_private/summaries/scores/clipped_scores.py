@@ -26,18 +26,19 @@ product of matrices that mixes rows. A row with what is no finite number contrib
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
 
-from pymc_private.summaries.compiling import COMPILER
+from pymc_private.summaries.compiling import COMPILER, SCORES
 from pymc_private.summaries.density.outcome_nodes import sums_of_rows
 from pymc_private.summaries.lattice import pack_symmetric
 from pymc_private.summaries.scores.compiled_scores import two_valued_terms
 from pymc_private.summaries.scores.structure import Structure
 from pymc_private.summaries.scores.symmetric import matrix_power
+from pymc_private.summaries.scores.two_valued_score import TwoValuedScore, two_valued_score
 
 Rows = Mapping[str, np.ndarray]
 """Covariates and public entries of records by name, records along the first axis."""
@@ -275,6 +276,8 @@ class ClippedScore:
         C.
     weight_bound : float
         K; infinite for no weights.
+    two_valued : TwoValuedScore, optional
+        The same score in a form of few steps, in which terms of records are computed then.
     """
 
     model: RecordModel
@@ -282,6 +285,13 @@ class ClippedScore:
     metric: np.ndarray
     bound: float
     weight_bound: float = np.inf
+    two_valued: TwoValuedScore | None = None
+
+    def in_few_steps(self) -> ClippedScore:
+        """The same score, in the form of `two_valued_score` if it has one."""
+        limits = self.bound, self.weight_bound
+        form = two_valued_score(self.model, self.theta, self.metric, *limits)
+        return replace(self, two_valued=form)
 
     def at(self, rows: Rows) -> ClippedRows:
         """What depends on the covariates of the rows alone."""
@@ -307,8 +317,10 @@ class ClippedScore:
         return clipped.vectors(y[:, None])[:, 0], clipped.packed_curvatures()
 
     def _compiled_terms(self, rows: Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """The same by a compiled loop, to the bit; None where there is none."""
-        loops = COMPILER.loops
+        """The same in few steps, or by a compiled loop, to the bit; None where there is none."""
+        if self.two_valued is not None:
+            return self.two_valued.terms_and_factors(rows, y)
+        loops = COMPILER.of_kind(SCORES)
         if loops is None:
             return None
         scored = score_rows(self.model, self.theta, rows)

@@ -399,6 +399,12 @@ class CovariateMoments:
             whitened = self._whitened(self._columns(rows))
             return _packed_products(whitened, self._weights(whitened))
 
+    def factors(self, rows: Rows) -> np.ndarray:
+        """Vectors f with f f' the terms, shape (c, 1, r): exact sums of these need no check."""
+        with np.errstate(all="ignore"):
+            whitened = self._whitened(self._columns(rows)).T
+            return (whitened * np.sqrt(self._weights(whitened.T))).T[:, None, :]
+
     def moved(
         self, reference: CovariateReference, noisy: np.ndarray, sd: float, n: float | None = None
     ) -> CovariateReference:

@@ -7,7 +7,7 @@ data sets with the same noisy sums give the same release.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_private.errors import Unsupported
-from pymc_private.summaries.compiling import COMPILER
+from pymc_private.summaries.compiling import COMPILER, SUMS
 from pymc_private.summaries.exact_totals import GivenTotals, Totals
-from pymc_private.summaries.lattice import unpack_symmetric
+from pymc_private.summaries.lattice import pack_symmetric, unpack_symmetric
 from pymc_private.summaries.noise import (
     LatticeNoise,
     NoiseScale,
@@ -36,6 +36,7 @@ from pymc_private.summaries.scores.clipped_scores import (
     clip_rows,
     score_rows,
 )
+from pymc_private.summaries.scores.compiled_terms import CompiledTerms, everywhere
 from pymc_private.summaries.scores.pilot import (
     REFERENCE_ERROR,
     NoisyScore,
@@ -48,7 +49,12 @@ from pymc_private.summaries.scores.reference import MOMENT_SHARES, CovariateRefe
 from pymc_private.summaries.scores.score_bounds import NoiseSd, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import ROUNDS, ScoreBudget
 from pymc_private.summaries.scores.structure import Structure, read_structure
-from pymc_private.summaries.weighted_sums import BoundedSum, WeightedChunk, WeightedSums
+from pymc_private.summaries.weighted_sums import (
+    WEIGHT_ONE,
+    BoundedSum,
+    WeightedChunk,
+    WeightedSums,
+)
 
 LARGE_CHUNK, LARGEST_CHUNK = 4096, 16_384
 """Rows in a chunk of a large table: calls of NumPy take as long as their work on fewer."""
@@ -318,6 +324,32 @@ class WeightedTerms:
         terms = [vectors[:count], factors[:count]]
         return light[:count], terms if self.curvature else terms[:1]
 
+    def compiled(self, sums: WeightedSums) -> CompiledTerms | None:
+        """The same sums by a compiled loop; None where the score has no form for it."""
+        COMPILER.expect(self.records)
+        form = self.score.two_valued
+        return None if form is None else CompiledTerms(form, sums.sums, sums.weight)
+
+
+def compiled_total(
+    loops: Any, score: ClippedScore, chunks: Iterable[tuple[Rows, np.ndarray, int]]
+) -> list[int]:
+    """The exact sum of a score that has a form of few steps: `noise.exact_total` of its terms."""
+    form, one = score.two_valued, BoundedSum(score.bound, False, 1.0)
+    if form is None:
+        raise ValueError("a score in few steps is needed")
+    sums, compiled = WeightedSums([one], WEIGHT_ONE), CompiledTerms(form, [one])
+    for rows, y, count in chunks:
+        columns, none = form.columns(rows)[:, :count], np.zeros(count, dtype=bool)
+        domain = everywhere(len(columns))
+        found, left = compiled.add_up(loops, columns, y[:count], none, domain)
+        sums.add(found)
+        if len(left):
+            rest = {name: np.asarray(v)[left] for name, v in rows.items()}
+            sums.add(sums.of((none[left], [score.terms(rest, y[left])])))
+    totals = sums.totals or [exact_total((), score.bound, False)]  # refused
+    return [total // WEIGHT_ONE for total in totals[0]]
+
 
 class _Run:
     """One run through the stages."""
@@ -405,13 +437,26 @@ class _Run:
         large, small = design.large, design.small
         for k, part in enumerate(split_mu(mu, MOMENT_SHARES)):
             stage = moments.refined(large) if k else moments
-            terms = (stage.terms(rows)[:count] for rows, _, count in self._chunks())
-            noisy = self.noise.total(terms, stage.bound, True, part)
-            sd = self.noise.sd(stage.bound, True, part, len(noisy))
+            noisy, sd = self._noisy_moments(stage, part)
             count = self.count * self._pilot_share
             large, small = (stage.moved(r, noisy, sd, count) for r in (large, small))
         self._done()
         return large, small, {"moments": noisy, "moments_sd": np.array(sd)}
+
+    def _noisy_moments(self, stage: MomentsStage, mu: float) -> tuple[np.ndarray, float]:
+        """Packed moments and the standard deviation of their noise; of many rows by factors."""
+        factors = getattr(stage, "factors", None)  # moments of persons have none
+        if self.design.part is None or factors is None:
+            terms = (stage.terms(rows)[:count] for rows, _, count in self._chunks())
+            noisy = self.noise.total(terms, stage.bound, True, mu)
+            return noisy, self.noise.sd(stage.bound, True, mu, len(noisy))
+        one = BoundedSum(stage.bound, True, mu)
+        chunks = (
+            (np.zeros(count, dtype=bool), [factors(rows)[:count]])
+            for rows, _, count in self._chunks()
+        )
+        (matrix,) = self.noise.totals(chunks, [one], WEIGHT_ONE)
+        return pack_symmetric(matrix), self.noise.term_sd(one, len(matrix))
 
     def _pilots(self) -> tuple[np.ndarray, np.ndarray]:
         """The mode of all pilots and the covariance there."""
@@ -428,7 +473,7 @@ class _Run:
             least_sd = design.least_sd(self.noise, of_pilots=True)
             weights = self.weights * self._pilot_share
             choice = pilot_bound(frame, weights, white, sd, least_sd)
-            score = ClippedScore(design.model, theta, metric, choice.bound)
+            score = self._in_few_steps(ClippedScore(design.model, theta, metric, choice.bound))
             self.noisy_score(score, mu, frame)
             mode, covariance = posterior_mode(
                 self.reference_model,
@@ -442,10 +487,19 @@ class _Run:
             theta = path.next(mode, covariance, prior.sd, last=k >= ROUNDS - 2)
         return mode, covariance
 
+    def _in_few_steps(self, score: ClippedScore) -> ClippedScore:
+        """Of tables of many rows the form that costs least, if the score has it."""
+        return score if self.design.part is None else score.in_few_steps()
+
     def noisy_score(self, score: ClippedScore, mu: float, frame: FramedRows) -> NoisyScore:
         """The noisy sum of a score, and the reference prepared for it."""
-        terms = (score.terms(rows, y)[:count] for rows, y, count in self._chunks())
-        value = self.noise.total(terms, score.bound, False, mu)
+        loops = COMPILER.of_kind(SUMS) if score.two_valued is not None else None
+        if loops is not None and isinstance(self.noise, LatticeNoise):
+            total = compiled_total(loops, score, self._chunks())
+            value = self.noise.noisy_total(total, score.bound, False, mu)
+        else:
+            terms = (score.terms(rows, y)[:count] for rows, y, count in self._chunks())
+            value = self.noise.total(terms, score.bound, False, mu)
         self._done()
         return self._noted(score, value, mu, frame)
 
@@ -483,7 +537,8 @@ class _Run:
             design.curvature_sd(self.noise),
             design.least_sd(self.noise),
         )
-        score = ClippedScore(design.model, mode, metric, choice.bound, choice.weight_bound)
+        limits = choice.bound, choice.weight_bound
+        score = self._in_few_steps(ClippedScore(design.model, mode, metric, *limits))
         if design.part is None:
             curvature, sd = self.curvature(self.noisy_score(score, budget.score, frame))
         else:

@@ -27,6 +27,7 @@ from scipy import special
 
 from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.summaries.exact_totals import Totals, added_totals
+from pymc_private.summaries.tables.column_sums import column_sums
 from pymc_private.summaries.tables.table_batches import Batch
 from pymc_private.summaries.tables.table_columns import COIN
 from pymc_private.summaries.tables.table_progress import Told
@@ -128,6 +129,10 @@ class SumPart:
     def __call__(self, batches: Iterable[Batch]) -> SummedPart:
         """Add up the terms of all rows of some batches."""
         found, reading = WeightedSums(self.sums.sums, self.sums.weight), Reading()
+        work = column_sums(self.reader, self.terms, found)
+        if work is not None:
+            reading, found = work.added(batches)
+            return SummedPart(found, reading)
         for chunk, count, reading in self.reader.chunks(batches, self.size):  # noqa: B007
             coins = chunk.pop(COIN)
             found.added([self.terms((chunk, coins, count))])

@@ -38,6 +38,7 @@ from pymc_private.summaries.tables.cluster import (
     try_on_workers,
 )
 from pymc_private.summaries.tables.coins import Coins
+from pymc_private.summaries.tables.column_sums import checked_columns, column_sums
 from pymc_private.summaries.tables.table_batches import ROWS, Table
 from pymc_private.summaries.tables.table_columns import COIN, SourceColumns
 from pymc_private.summaries.tables.table_progress import Told
@@ -200,7 +201,7 @@ class TableRecords:
     def add_up(self, terms: Any, sums: WeightedSums, size: int, threshold: int) -> WeightedSums:
         """As of `protocol.RecordTable`: here, or on the workers of a cluster."""
         if not self.reads_on_workers:
-            return sums.added(self.with_coins(size, threshold), terms)
+            return self._added_here(terms, sums, size, threshold)
         self._require_coins(threshold)
         first = self.first
         work = SumPart(self.reader, terms, sums, size)
@@ -208,6 +209,19 @@ class TableRecords:
         if reduce(add, (part.reading for part in parts), Reading()) != first:
             raise _changed()
         return reduce(WeightedSums.merged, (part.sums for part in parts), sums)
+
+    def _added_here(
+        self, terms: Any, sums: WeightedSums, size: int, threshold: int
+    ) -> WeightedSums:
+        """By loops that read columns, if there are such; else of records."""
+        self._require_coins(threshold)
+        first, work = self.first, column_sums(self.reader, terms, sums)
+        if work is None or self._kept is not None:
+            return sums.added(self.with_coins(size, threshold), terms)
+        reading, found = work.added(self.table.batches(self.reader.read_names), self.tell)
+        if reading != first:
+            raise _changed()
+        return found
 
     def sum_up(self, work: Any, size: int) -> Totals:
         """As of `protocol.RecordTable`: here, or on the workers of a cluster."""
@@ -297,7 +311,12 @@ class FirstReading:
 
     def take(self, given: dict[str, np.ndarray]) -> None:
         """Read a batch, which may have further columns."""
-        batch = self.reader.checked(given, first=not self.reading.rows)
+        first = not self.reading.rows
+        if self.kept is None and (found := checked_columns(self.reader, given, first)) is not None:
+            self.reading += found.reading
+            self.pilots.append(found.pilots(self.reader))
+            return
+        batch = self.reader.checked(given, first)
         self.reading += read_of(batch)
         chosen = self.reader.pilots(batch)
         self.pilots += [] if chosen is None else [chosen]

@@ -78,14 +78,18 @@ class RowReader:
             Missing or infinite values, other types, a category that was not declared, rows without
             a unit.
         """
-        whole = {name for c in self.columns if c.source.is_whole for name in c.names}
         for name in self.names:
-            check_numbers(np.asarray(given[name]), name, name in whole)
+            check_numbers(np.asarray(given[name]), name, name in self.whole_names)
         batch = self.numbers(given)
-        self._check_domain(batch)
+        self.check_domain(batch)
         if self.coins is not None:
             self.coins.check(given, batch[COIN], first)
         return batch
+
+    @cached_property
+    def whole_names(self) -> set[str]:
+        """Columns of variables that are integers."""
+        return {name for c in self.columns if c.source.is_whole for name in c.names}
 
     def numbers(self, batch: Batch) -> Batch:
         """A batch as doubles, with the number of each row that its coin comes from."""
@@ -148,7 +152,7 @@ class RowReader:
         index = np.minimum(np.arange(size), count - 1)
         return self.records({name: v[index] for name, v in columns.items()}), count
 
-    def _check_domain(self, batch: Batch) -> None:
+    def check_domain(self, batch: Batch) -> None:
         """Refuse what no clip mends: a category that was not declared, a row of another total."""
         for c in self.columns:
             if isinstance(c.source.domain, Interval | Ball) or not len(batch[self.names[0]]):

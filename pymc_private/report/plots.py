@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # matplotlib is loaded with the first figure
 MAX_PANELS = 12
 MAX_DOTS = 60
 """Above this number of draws a histogram is easier to read than dots."""
-MAX_LABEL_LENGTH = 30
-"""Characters that fit above a panel."""
+LABEL_DENSITY = 12
+"""Characters of a title that fit on an inch."""
 SMALLEST_DELTA = 1e-12
 CURVE_POINTS = 81
 HIDDEN_METHODS = ("pure", "none")
@@ -79,7 +79,8 @@ def plot_posterior(release: Release, *, dark: bool = False, width: float = WIDE)
     figure = blank_figure(width, 0.55 + 0.2 * entries + tall * rows, theme)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, (label, values, low, high) in zip(grid.flat, shown, strict=False):
-        _panel(axes, label, values, (low, high), theme)
+        title = _shortened(label, int(LABEL_DENSITY * width / columns))
+        _panel(axes, title, values, (low, high), theme)
     for axes in list(grid.flat)[len(shown) :]:
         axes.set_visible(False)
     _posterior_legend(figure, release, _band_name(release, shown), theme, 3 if entries == 1 else 1)
@@ -161,11 +162,16 @@ def _panel(
     central = np.quantile(values, [0.05, 0.95])
     axes.plot(central, [foot, foot], color=theme.ink, linewidth=1.6, solid_capstyle="butt")
     axes.plot([values.mean()], [foot], "|", color=theme.ink, markersize=9, markeredgewidth=2)
-    short = label if len(label) <= MAX_LABEL_LENGTH else f"{label[: MAX_LABEL_LENGTH - 1]}…"
-    axes.set_title(short, loc="left", fontsize=9.5, color=theme.ink)
+    axes.set_title(label, loc="left", fontsize=9.5, color=theme.ink)
     axes.set_yticks([])
     axes.locator_params(axis="x", nbins=4)
     hide_spines(axes, theme, keep=("bottom",))
+
+
+def _shortened(label: str, most: int) -> str:
+    """A label of so many letters at most: elements of an array differ at its end."""
+    kept = most - 1
+    return label if len(label) <= most else f"{label[: kept // 2]}…{label[-(kept - kept // 2) :]}"
 
 
 def _axis_limits(values: np.ndarray, band: tuple[float, float]) -> tuple[float, float]:

@@ -163,9 +163,10 @@ class _JointJob:
         bars = reading_bars(self.records, self.progressbar, stages, "noisy summaries")
         with suppress_warnings(), bars as progress:
             for k, told in zip(self.joint.order, self._progress(progress), strict=True):
-                model = self.joint.plans[k].private
-                noise = private_noise(model) if seed is None else seeded_noise(model, [seed, k])
-                records = clipped_records_of(model, self.records[k], "summarize")
+                plan, seeds = self.joint.plans[k], None if seed is None else [seed, k]
+                model, part = plan.private, getattr(plan.mechanism, "part", None)
+                noise = private_noise(model) if seeds is None else seeded_noise(model, seeds)
+                records = clipped_records_of(model, self.records[k], "summarize", part, seeds)
                 found[k] = self._release(k, records, noise, told, found)
         if self.shapes and {k: shapes_of(one) for k, one in found.items()} != self.shapes:
             raise Incompatible("a summary has other shapes than its rehearsal")

@@ -103,9 +103,9 @@ def split_mu(mu: float, shares: Sequence[float]) -> tuple[float, ...]:
 
 
 # ---- chunks of one shape ---------------------------------------------------------------------
-def chunk_size(n: int, relation: str) -> int:
-    """Rows of every chunk: `CHUNK`, or n where that is public and smaller."""
-    return max(1, min(CHUNK, n)) if relation == SUBSTITUTE else CHUNK
+def chunk_size(n: int, relation: str, large: int = CHUNK) -> int:
+    """Rows of every chunk: `large`, or n where that is public and smaller; else `CHUNK`."""
+    return max(1, min(large, n)) if relation == SUBSTITUTE else CHUNK
 
 
 def chunks_of(

@@ -24,9 +24,13 @@ class ArrayRecords:
     ----------
     arrays : mapping of str to array
         By name of the source, records along the first axis.
+    coins : array of bool, optional
+        Which records are pilots (T37): the operating system's choice before a charged release.
+        Default: by their places, for records that are made up.
     """
 
     arrays: Mapping[str, np.ndarray]
+    coins: np.ndarray | None = None
 
     def __len__(self) -> int:
         """The number of records."""
@@ -38,7 +42,7 @@ class ArrayRecords:
 
     def chunk_size(self, relation: str, large: int = CHUNK) -> int:
         """As of `protocol.RecordTable`: n where neighbors leave other records in place."""
-        return chunk_size(len(self), relation)
+        return chunk_size(len(self), relation, large)
 
     def pilots(self, threshold: int) -> ArrayRecords:
         """As of `protocol.RecordTable`."""
@@ -64,13 +68,15 @@ class ArrayRecords:
 
     def _coins(self, threshold: int) -> np.ndarray:
         """Coins of the records."""
+        if self.coins is not None:
+            return self.coins
         if COIN in self.arrays:
             return np.asarray(self.arrays[COIN])
         return place_coins(len(self), threshold)
 
     def beside(self, rows: Mapping[str, np.ndarray]) -> ArrayRecords:
         """As of `protocol.RecordTable`."""
-        return ArrayRecords({**self.arrays, **rows}) if rows else self
+        return ArrayRecords({**self.arrays, **rows}, self.coins) if rows else self
 
 
 def as_record_table(records: Records) -> RecordTable:

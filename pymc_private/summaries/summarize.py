@@ -272,7 +272,7 @@ def _summary_job(
     def drawn(seed: int | None) -> Released:
         model = plan.private
         noise = private_noise(model) if seed is None else seeded_noise(model, seed)
-        released = _charged_release(plan, table, noise, progressbar)
+        released = _charged_release(plan, table, noise, progressbar, seed)
         _refuse_other_shapes(released, rehearsed)
         return released
 
@@ -280,7 +280,7 @@ def _summary_job(
         if not accept_prior:
             refuse_uninformative(plan)
         rehearsed.append(rehearse_release(plan, plan.mechanism.release, lambda r: built(r, {})))
-        check_table(table, progressbar)
+        check_table(table, progressbar, getattr(plan.mechanism, "trial_work", None))
 
     def built(released: Any, ledger_facts: Mapping[str, Any] | None) -> Summary:
         return build_summary(plan, released, name, ledger_facts)
@@ -308,11 +308,16 @@ def _refuse_other_shapes(released: Released, rehearsed: Sequence[Rehearsal]) -> 
 
 
 def _charged_release(
-    plan: SummaryPlan, table: TableRecords | None, noise: SummaryNoise, progressbar: bool
+    plan: SummaryPlan,
+    table: TableRecords | None,
+    noise: SummaryNoise,
+    progressbar: bool,
+    seed: int | None,
 ) -> Released:
     """Clip the data once more and release, without warnings."""
     stages = len(plan.mechanism.stages)
     with suppress_warnings(), reading_bars([table], progressbar, stages) as progress:
         told: Progress = progress
-        records = clipped_records_of(plan.private, table, "summarize")
+        part = getattr(plan.mechanism, "part", None)
+        records = clipped_records_of(plan.private, table, "summarize", part, seed)
         return plan.mechanism.release(records, noise, told)

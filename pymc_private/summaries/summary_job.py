@@ -31,6 +31,7 @@ from pymc_private.summaries.noise import CHUNK, LatticeNoise, SimulatedNoise
 from pymc_private.summaries.protocol import Records, Released, SummaryNoise
 from pymc_private.summaries.record_table import ArrayRecords
 from pymc_private.summaries.rehearse import Rehearsal, rehearse_summary
+from pymc_private.summaries.scores.pilot_part import PilotPart
 from pymc_private.summaries.summary import Summary
 from pymc_private.summaries.summary_plan import (
     LABEL,
@@ -38,6 +39,10 @@ from pymc_private.summaries.summary_plan import (
     SummaryPlan,
     summary_improvements,
 )
+from pymc_private.summaries.tables.coins import drawn_coins
+
+COIN_SEED = 37
+"""Sets the coins of a seeded release apart from its noise."""
 
 
 def private_noise(private: PrivateModel) -> SummaryNoise:
@@ -134,12 +139,27 @@ def records_of(private: PrivateModel) -> dict[str, np.ndarray]:
     return {s.name: np.moveaxis(np.asarray(s.values()), s.axis, 0) for s in private.sources}
 
 
-def clipped_records_of(private: PrivateModel, table: Records | None, caller: str) -> Records:
-    """The records to read after a charge: of a table, or the model's own, clipped once more."""
+def clipped_records_of(
+    private: PrivateModel,
+    table: Records | None,
+    caller: str,
+    part: PilotPart | None = None,
+    seed: int | Sequence[int] | None = None,
+) -> Records:
+    """The records to read after a charge: of a table, or the model's own, clipped once more.
+
+    Where pilots read a `part` of the model's own, which of them is drawn anew (T37).
+    """
     if table is not None:
         return table
     clip_to_domain(private, caller)
-    return records_of(private)
+    records = records_of(private)
+    if part is None:
+        return records
+    apart = COIN_SEED, *np.atleast_1d(0 if seed is None else seed).tolist()  # not that of the noise
+    rng = None if seed is None else np.random.default_rng(apart)
+    count = len(next(iter(records.values())))
+    return ArrayRecords(records, drawn_coins(count, part.threshold, rng))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +183,7 @@ def repeated_records(private: PrivateModel) -> Records:
         return records
     rows = np.arange(min(private.table_rows, CHUNK)) % private.n
     repeated = {name: values[rows] for name, values in records.items()}
-    return RepeatedRecords(repeated, private.table_rows // len(rows))
+    return RepeatedRecords(repeated, times=private.table_rows // len(rows))
 
 
 @dataclass(frozen=True)

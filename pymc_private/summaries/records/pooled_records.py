@@ -13,8 +13,9 @@ number of records.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -47,7 +48,7 @@ from pymc_private.summaries.records.pooled_mode import (
     RecordCount,
     pooled_mode,
 )
-from pymc_private.summaries.records.pooled_terms import PooledTerms
+from pymc_private.summaries.records.pooled_terms import ClippedScores, PooledTerms
 from pymc_private.summaries.records.record_scores import WholeRecordDensity
 from pymc_private.summaries.records.record_simulator import RecordSimulator
 from pymc_private.summaries.scores.near_zero import prior_near_zero, scales_near_zero, small_scales
@@ -55,6 +56,7 @@ from pymc_private.summaries.scores.pilot import PilotPath
 from pymc_private.summaries.scores.score_bounds import NoiseSd
 from pymc_private.summaries.scores.score_mechanism import noise_precision
 from pymc_private.summaries.scores.score_release import BoundedNoise
+from pymc_private.summaries.term_totals import SentOnce, TermTotals, ones
 
 ROUNDS = 8
 """Pilot rounds."""
@@ -255,6 +257,14 @@ class RecordMechanism:
             found.append(_far_from_private(self.predicted_error))
         return [*found, *prior_near_zero(self.parameters)]
 
+    @property
+    def trial_work(self) -> TermTotals:
+        """A sum that workers are tried with before the charge."""
+        density, size = self.model.density, self.parameters.size
+        terms = ClippedScores(density.at(self.model.start), np.eye(size), 1.0)
+        names = tuple(source.name for source in density.outcomes)
+        return TermTotals(RowTerms(terms, names), terms.bound, False, SentOnce(density))
+
     # ---- the release -----------------------------------------------------------------------------
     def release(
         self, records: Records, noise: SummaryNoise, progress: Progress | None = None
@@ -306,6 +316,21 @@ class RecordMechanism:
         return [*found, *small_scales(scales_near_zero(self.parameters, draws), "posterior")]
 
 
+@dataclass(frozen=True, eq=False)
+class RowTerms:
+    """The terms of the records of a chunk."""
+
+    terms: PooledTerms
+    names: tuple[str, ...]
+
+    def __call__(self, chunk: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Those of all rows; without an array of kinds all are of one."""
+        records = {name: chunk[name] for name in self.names}
+        rows = len(next(iter(records.values())))
+        kinds = chunk[KINDS] if KINDS in chunk else np.zeros(rows, dtype=int)
+        return self.terms.terms(records, kinds)
+
+
 class ReleaseRounds:
     """One run through the stages.
 
@@ -332,12 +357,7 @@ class ReleaseRounds:
         self.n = len(self.table)
         self.size = self.table.chunk_size(mechanism.scale.relation)
         self.finished = 0
-
-    def _chunks(self) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray, int]]:
-        """Outcomes, kinds and number of true rows of each chunk."""
-        for chunk, count in self.table.chunks(self.size):
-            kinds = chunk[KINDS] if KINDS in chunk else np.zeros(self.size, dtype=int)
-            yield {name: chunk[name] for name in self.names}, kinds, count
+        self.common = SentOnce(density)
 
     def done(self) -> None:
         """Tell that a stage is finished."""
@@ -382,16 +402,16 @@ class ReleaseRounds:
         mu = self.mechanism.count_mu
         if mu is None:
             return RecordCount(float(self.n))
-        ones = (np.ones((count, 1)) for _, _, count in self._chunks())
-        noisy = float(self.noise.total(ones, 1.0, True, mu)[0])
+        noisy = float(TermTotals(ones, 1.0, True).noisy(self.table, self.noise, self.size, mu)[0])
         self.done()
         return RecordCount(max(noisy, 1.0), self.noise.sd(1.0, True, mu, 1))
 
     def noisy_sum(self, terms: PooledTerms, mu: float) -> NoisySum:
         """The noisy sum of the terms of all records."""
         sd = self.mechanism.noise_sd(self.noise, mu, terms.positive)
-        rows = (terms.terms(records, kinds)[:m] for records, kinds, m in self._chunks())
-        value = self.noise.total(rows, terms.bound, terms.positive, mu)
+        rows = RowTerms(terms, tuple(self.names))
+        made = TermTotals(rows, terms.bound, terms.positive, self.common)
+        value = made.noisy(self.table, self.noise, self.size, mu)
         self.done()
         return NoisySum(terms, value, sd(terms.bound))
 

@@ -314,6 +314,8 @@ class ClippedScore:
     def terms_and_curvatures(self, rows: Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same, and what each record adds to H, packed: shape (N, p (p + 1) / 2)."""
         clipped = self.at(rows)
+        if self.two_valued is not None:  # whose terms may differ in their last bits
+            return self.terms(rows, y), clipped.packed_curvatures()
         return clipped.vectors(y[:, None])[:, 0], clipped.packed_curvatures()
 
     def _compiled_terms(self, rows: Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

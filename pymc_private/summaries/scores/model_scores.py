@@ -17,9 +17,10 @@ from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.persons.person_density import rows_of_persons
 from pymc_private.summaries.persons.person_mechanism import person_score_mechanism
 from pymc_private.summaries.scores.group_labels import refuse_tiny_groups, refuse_wrong_labels
-from pymc_private.summaries.scores.pilot_part import pilot_part
+from pymc_private.summaries.scores.pilot_part import LEAST_IN_MEMORY, PilotPart, pilot_part
 from pymc_private.summaries.scores.reference import covariate_moments, reference_rows
 from pymc_private.summaries.scores.reference_levels import RowsPerLevel, rows_by_level
+from pymc_private.summaries.scores.score_budget import are_many
 from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
 
 LARGE_ROWS = 128
@@ -89,5 +90,16 @@ def score_mechanism(
         public_rows=density.public_rows,
         relation=private.neighbors,
         records_per_unit=private.records_per_unit,
-        part=None if private.table_rows is None or density.labels else pilot_part(guess, mu),
+        part=_pilot_part(private, density, guess, mu),
+        many=not density.labels and are_many(guess, density.parameters.size, mu),
     )
+
+
+def _pilot_part(
+    private: PrivateModel, density: RecordDensity, count: int, mu: float
+) -> PilotPart | None:
+    """The records that pilots read, of a large table or of very many records in memory."""
+    few = private.table_rows is None and count < LEAST_IN_MEMORY
+    if few or density.labels or density.public_rows:
+        return None
+    return pilot_part(count, mu)

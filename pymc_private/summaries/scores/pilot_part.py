@@ -1,10 +1,10 @@
 r"""Pilots of a part of the records, in memory, and one weighted pass over all of them (T37).
 
 A record is in the *pilot part* with probability f, by a coin that is a function of this record and
-a key alone (`tables/coins.py`). Pilot releases read the pilot part, at mu_p^2 = (1 - s^2) mu^2; the
-main ones read all records at mu, those of the pilot part with weight s. Whatever the coins are, the
-whole is mu-GDP. Rounds of a table of many rows cost next to nothing then, and the final score is
-nearly that of the whole budget.
+a key alone, or drawn for this record alone (`tables/coins.py`). Pilot releases read the pilot part,
+at mu_p^2 = (1 - s^2) mu^2; the main ones read all records at mu, those of the pilot part with
+weight s. Whatever the coins are, the whole is mu-GDP. Rounds of many records cost next to nothing
+then, and the final score is nearly that of the whole budget.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from pymc_private.summaries.weighted_sums import WEIGHT_ONE
 WEIGHT = 229
 """s in units of 1/256: s^2 is 0.8002, and pilots have a fifth of mu^2."""
 LEAST_RECORDS = 100_000
-"""Tables of fewer records are read once for each round: shares of the budget are as good there."""
+"""Fewer records are read once for each round: shares of the budget are as good there."""
+LEAST_IN_MEMORY = 1_000_000
+"""Fewer records that a model holds are read in all rounds, which takes no reading of a table."""
 SHARE, AT_MU, AT_RECORDS, EXPONENT = 0.25, 0.24, 1e5, 0.4
 """f at epsilon 1 and 100,000 records, and how it falls with their number."""
 LEAST_PILOTS, MOST_PILOTS = 5e4, 1e6
@@ -100,7 +102,7 @@ class RecordKinds:
 
 
 def pilot_part(count: float, mu: float) -> PilotPart | None:
-    """The pilot part of a table of so many records, public or guessed; None for small ones."""
+    """The pilot part of so many records, public or guessed; None of few."""
     if count < LEAST_RECORDS:
         return None
     share = SHARE * (AT_MU / mu) * min(1.0, (AT_RECORDS / count) ** EXPONENT)

@@ -9,7 +9,8 @@ earlier noisy sums:
 4. the final score g at the last mode, clipped at C, rows weighted by K (`score_bounds.py`);
 5. its curvature H.
 
-Shares of mu^2: 0.08, 0.34, 0.42 and 0.16, and 0.02 before all for the number of records. Without
+Shares of mu^2: 0.08, 0.34, 0.42 and 0.16, and 0.02 before all for the number of records; of many
+records the first two have 0.20 together and the others 0.80 (`score_budget.py`). Without
 private covariates stages 2 and 5 fall away: H is a function of public numbers. The released arrays
 are all that the likelihood (`score_likelihood.py`) reads besides the model.
 
@@ -96,11 +97,13 @@ from pymc_private.summaries.scores.score_model import HasDensity, score_potentia
 from pymc_private.summaries.scores.score_release import (
     MomentsStage,
     ScoreDesign,
+    ScoreTerms,
     SharedReference,
     release_scores,
     weighed,
 )
 from pymc_private.summaries.scores.symmetric import floor_eigenvalues, matrix_power
+from pymc_private.summaries.term_totals import SentOnce, TermTotals
 
 FINAL_MODE_STEPS = 8
 """Gauss-Newton steps to the mode of all releases."""
@@ -138,6 +141,8 @@ class ScoreMechanism:
     records_per_unit : int
     part : PilotPart, optional
         The records that pilots read (T37); default: all of them.
+    many : bool
+        Whether there are so many records that pilots need less of the budget.
     """
 
     method = "scores"
@@ -163,11 +168,12 @@ class ScoreMechanism:
         relation: str = SUBSTITUTE,
         records_per_unit: int = 1,
         part: PilotPart | None = None,
+        many: bool = False,
     ) -> None:
         read = model.parameters
         self.model, self.read = model, read
         self.parameters = all_parameters(read)
-        self.mu, self.count = mu, float(count)
+        self.mu, self.count, self._many = mu, float(count), many
         has_moments = moments is not None
         covariates = has_moments if covariates is None else covariates
         self.design = ScoreDesign(
@@ -175,7 +181,7 @@ class ScoreMechanism:
             NormalPrior(read.mean, read.covariance),
             large,
             small,
-            score_budget(mu, relation == ADD_REMOVE, covariates, has_moments, part),
+            score_budget(mu, relation == ADD_REMOVE, covariates, has_moments, part, many),
             outcome,
             moments,
             dict(public_rows or {}),
@@ -229,7 +235,7 @@ class ScoreMechanism:
             "score": SCORE_SHARE,
             "curvature": CURVATURE_SHARE if design.budget.curvature else 0.0,
         }
-        if design.part is not None:
+        if design.part is not None or self._many:
             shares = {name: mu**2 / self.mu**2 for name, mu in design.budget.totals.items()}
         return {
             "method": self.method,
@@ -330,6 +336,16 @@ class ScoreMechanism:
         if noise is None or not labels or not self.design.structure.partly.any():
             return None
         return noise(1.0)
+
+    @property
+    def trial_work(self) -> TermTotals | None:
+        """A sum that workers are tried with before the charge; None where they have another."""
+        if self.part is not None:
+            return None
+        design = self.design
+        score = ClippedScore(design.model, design.prior.mean, np.eye(design.size), 1.0)
+        terms = ScoreTerms(score, design.outcome)
+        return TermTotals(terms, score.bound, False, SentOnce(design.model))
 
     # ---- the release -----------------------------------------------------------------------------
     def release(

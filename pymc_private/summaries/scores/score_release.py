@@ -19,6 +19,7 @@ from pymc_private.summaries.compiling import COMPILER, SUMS
 from pymc_private.summaries.exact_totals import GivenTotals, Totals
 from pymc_private.summaries.lattice import pack_symmetric, unpack_symmetric
 from pymc_private.summaries.noise import (
+    CHUNK,
     LatticeNoise,
     NoiseScale,
     chunks_of,
@@ -49,6 +50,7 @@ from pymc_private.summaries.scores.reference import MOMENT_SHARES, CovariateRefe
 from pymc_private.summaries.scores.score_bounds import NoiseSd, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import ROUNDS, ScoreBudget
 from pymc_private.summaries.scores.structure import Structure, read_structure
+from pymc_private.summaries.term_totals import SentOnce, TermTotals, ones
 from pymc_private.summaries.weighted_sums import (
     WEIGHT_ONE,
     BoundedSum,
@@ -56,10 +58,12 @@ from pymc_private.summaries.weighted_sums import (
     WeightedSums,
 )
 
-LARGE_CHUNK, LARGEST_CHUNK = 4096, 16_384
+LARGE_CHUNK, LARGEST_CHUNK = 2048, 16_384
 """Rows in a chunk of a large table: calls of NumPy take as long as their work on fewer."""
 FEW_OUTCOMES = 6
 """The largest chunks are of outcomes with so many values at most: what a row needs stays small."""
+MANY_OUTCOMES = 128
+"""Chunks are small where a row has more nodes, as answers of persons have."""
 STRUCTURE_STEPS = (0.1, -0.7)
 """Where it is seen which parameters a record reads, in prior standard deviations from the mean."""
 
@@ -139,12 +143,15 @@ class ScoreDesign:
         points = [self.prior.mean + step * self.prior.sd for step in STRUCTURE_STEPS]
         return read_structure([self.model.jacobian(at, self.large.rows) for at in points])
 
-    @property
+    @cached_property
     def large_chunk(self) -> int:
         """Rows in a chunk of a large table."""
         rows = self.large.rows
         nodes = self.model.nodes(self.model.predictors(self.prior.mean, rows), rows)
-        return LARGEST_CHUNK if nodes.mass.shape[1] <= FEW_OUTCOMES else LARGE_CHUNK
+        outcomes = nodes.mass.shape[1]
+        if outcomes > MANY_OUTCOMES:
+            return CHUNK
+        return LARGEST_CHUNK if outcomes <= FEW_OUTCOMES else LARGE_CHUNK
 
     @property
     def reference_error(self) -> float:
@@ -307,6 +314,42 @@ class RoundTotals:
 
 
 @dataclass(frozen=True, eq=False)
+class ScoreTerms:
+    """The terms of a score."""
+
+    score: ClippedScore
+    outcome: str
+
+    def __call__(self, chunk: Rows) -> np.ndarray:
+        """Those of the rows of a chunk."""
+        return self.score.terms(*parted(chunk, self.outcome))
+
+
+@dataclass(frozen=True, eq=False)
+class CurvatureTerms:
+    """The terms of its curvature."""
+
+    score: ClippedScore
+    outcome: str
+
+    def __call__(self, chunk: Rows) -> np.ndarray:
+        """Those of the rows of a chunk."""
+        return self.score.curvature_terms(parted(chunk, self.outcome)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class MomentTerms:
+    """The terms of moments of covariates."""
+
+    stage: MomentsStage
+    outcome: str
+
+    def __call__(self, chunk: Rows) -> np.ndarray:
+        """Those of the rows of a chunk."""
+        return self.stage.terms(parted(chunk, self.outcome)[0])
+
+
+@dataclass(frozen=True, eq=False)
 class WeightedTerms:
     """What each record adds to a main score and its curvature: of a chunk with coins."""
 
@@ -373,6 +416,7 @@ class _Run:
             self.noise = noise.of_parts()
             self.size = design.large_chunk
         self.finished = 0
+        self.common = SentOnce(design.model)
         self.scores: list[NoisyScore] = []
         self.reference_model = RememberedNodes(design.model)
         self.released: dict[str, list[Any]] = {
@@ -409,6 +453,10 @@ class _Run:
         for chunk, count in self.pilots.chunks(self.size):
             yield *parted(chunk, self.design.outcome), count
 
+    def _sum(self, terms: TermTotals, mu: float) -> np.ndarray:
+        """The noisy sum of the terms of the records that pilots read."""
+        return terms.noisy(self.pilots, self.noise, self.size, mu)
+
     def _done(self) -> None:
         self.finished += 1
         if self.progress is not None:
@@ -418,8 +466,7 @@ class _Run:
         mu = self.design.budget.count
         if mu is None:
             return float(self.n)
-        ones = (np.ones((count, 1)) for _, _, count in self._chunks())
-        noisy = float(self.noise.total(ones, 1.0, True, mu)[0])
+        noisy = float(self._sum(TermTotals(ones, 1.0, True), mu)[0])
         self._done()
         return max(noisy, 1.0) / self._pilot_share
 
@@ -447,8 +494,8 @@ class _Run:
         """Packed moments and the standard deviation of their noise; of many rows by factors."""
         factors = getattr(stage, "factors", None)  # moments of persons have none
         if self.design.part is None or factors is None:
-            terms = (stage.terms(rows)[:count] for rows, _, count in self._chunks())
-            noisy = self.noise.total(terms, stage.bound, True, mu)
+            terms = MomentTerms(stage, self.design.outcome)
+            noisy = self._sum(TermTotals(terms, stage.bound, True, self.common), mu)
             return noisy, self.noise.sd(stage.bound, True, mu, len(noisy))
         one = BoundedSum(stage.bound, True, mu)
         chunks = (
@@ -498,8 +545,8 @@ class _Run:
             total = compiled_total(loops, score, self._chunks())
             value = self.noise.noisy_total(total, score.bound, False, mu)
         else:
-            terms = (score.terms(rows, y)[:count] for rows, y, count in self._chunks())
-            value = self.noise.total(terms, score.bound, False, mu)
+            terms = ScoreTerms(score, self.design.outcome)
+            value = self._sum(TermTotals(terms, score.bound, False, self.common), mu)
         self._done()
         return self._noted(score, value, mu, frame)
 
@@ -578,8 +625,8 @@ class _Run:
         bound = score.weight_bound
         if mu is None:
             return self._public_curvature(final), 0.0
-        terms = (score.curvature_terms(rows)[:count] for rows, _, count in self._chunks())
-        packed = self.noise.total(terms, bound, True, mu)
+        terms = CurvatureTerms(score, self.design.outcome)
+        packed = self._sum(TermTotals(terms, bound, True, self.common), mu)
         self._done()
         return unpack_symmetric(packed), self.noise.sd(bound, True, mu, len(packed))
 

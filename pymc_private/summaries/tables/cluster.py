@@ -13,6 +13,7 @@ versions, and how its elementary functions round; a worker that differs is refus
 from __future__ import annotations
 
 import hashlib
+import io
 import pickle
 import platform
 import threading
@@ -32,6 +33,7 @@ from pymc_private.summaries.tables.table_batches import Batch
 from pymc_private.summaries.tables.table_columns import COIN
 from pymc_private.summaries.tables.table_progress import Told
 from pymc_private.summaries.tables.table_rows import Reading, RowReader, joined, read_of
+from pymc_private.summaries.term_totals import SentOnce
 from pymc_private.summaries.weighted_sums import WeightedSums
 
 PACKAGES = ("numpy", "scipy", "pytensor")
@@ -178,9 +180,7 @@ def results_of_workers(
     Incompatible
         A worker computes otherwise than this process.
     """
-    import cloudpickle
-
-    return results(table.on_workers(columns, bytes(cloudpickle.dumps(work)), run_part, told))
+    return results(table.on_workers(columns, packed(work), run_part, told))
 
 
 def try_on_workers(work: Any) -> None:
@@ -191,10 +191,8 @@ def try_on_workers(work: Any) -> None:
     Unsupported
         It fails; nothing was charged.
     """
-    import cloudpickle
-
     try:
-        pickle.loads(run_part(bytes(cloudpickle.dumps(work)), ()))
+        pickle.loads(run_part(packed(work), ()))
     except Exception as error:
         raise Unsupported(
             "workers cannot compute this of their rows; nothing was charged",
@@ -209,9 +207,40 @@ def run_part(work: bytes, batches: Iterable[Batch]) -> bytes:
         return pickle.dumps(_unpacked(work)(batches))
 
 
+def packed(work: Any) -> bytes:
+    """Work as bytes; what it has in common with other work stands beside it (`SentOnce`)."""
+    import cloudpickle
+
+    common: SentOnce | None = getattr(getattr(work, "work", None), "common", None)
+    if common is None:
+        return pickle.dumps((None, bytes(cloudpickle.dumps(work))))
+
+    places = {id(common.value): 0, id(common): 1}
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
+        def persistent_id(self, value: Any) -> int | None:
+            return places.get(id(value))
+
+    file = io.BytesIO()
+    Pickler(file).dump(work)
+    return pickle.dumps((common.packed, file.getvalue()))
+
+
 @lru_cache(maxsize=1)
 def _unpacked(work: bytes) -> Any:
-    return pickle.loads(work)
+    """What `packed` made bytes of."""
+    common, own = pickle.loads(work)
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, pid: int) -> Any:
+            return _common(common) if pid == 0 else None
+
+    return Unpickler(io.BytesIO(own)).load()
+
+
+@lru_cache(maxsize=2)
+def _common(common: bytes) -> Any:
+    return pickle.loads(common)
 
 
 def results(parts: Iterable[bytes]) -> list[Any]:

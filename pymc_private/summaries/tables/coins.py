@@ -89,8 +89,19 @@ class Coins:
         return np.asarray(numbers >> np.uint64(64 - COIN_BITS) < np.uint64(self.threshold))
 
 
+def drawn_coins(count: int, threshold: int, rng: np.random.Generator | None = None) -> np.ndarray:
+    """Which records in memory are pilots: by random bits of their own, that nobody else reads.
+
+    They come from the operating system unless a seeded generator is given. A bit string that is
+    drawn for a record depends neither on what it holds nor on other records, and stays with it
+    however it is replaced; it is forgotten with the release.
+    """
+    given = secrets.token_bytes if rng is None else rng.bytes
+    return np.frombuffer(given(2 * count), dtype="<u2") < threshold
+
+
 def place_coins(count: int, threshold: int) -> np.ndarray:
-    """Which of some records in memory, that keep their places, are pilots."""
+    """Which of some made-up records, that keep their places, are pilots."""
     coins = Coins(("place",), threshold, key=bytes(range(KEY_BYTES)))
     return coins.below(coins.numbers({"place": np.arange(count)}))
 

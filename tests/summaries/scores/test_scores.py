@@ -1,6 +1,7 @@
 """Noisy scores: what the release reads, what the likelihood reads, and how right it is."""
 
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
 import pymc as pm
@@ -12,7 +13,7 @@ from pymc_private.summaries.lattice import pack_symmetric
 from pymc_private.summaries.noise import NoiseScale, SimulatedNoise, largest_mu
 from pymc_private.summaries.scores.model_scores import score_mechanism
 from pymc_private.summaries.scores.reference import CovariateReference
-from pymc_private.summaries.scores.score_budget import score_budget
+from pymc_private.summaries.scores.score_budget import are_many, score_budget
 from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
 from tests.summaries.score_models import Logistic, Normal, Poisson
 
@@ -190,13 +191,13 @@ def test_intervals_hold_what_they_say(model):
 
 
 def test_the_budget_is_kept_by_every_set_of_stages():
-    for counts in (True, False):
+    for counts, many in product((True, False), repeat=2):
         for covariates in (True, False):
-            budget = score_budget(0.3, counts, covariates)
+            budget = score_budget(0.3, counts, covariates, many=many)
             parts = [*budget.pilots, budget.score, budget.count, budget.moments, budget.curvature]
             known = [part for part in parts if part is not None]
             assert len(known) == 11 + counts + 2 * covariates
-            bare = score_budget(0.3, counts, covariates, has_moments=False)
+            bare = score_budget(0.3, counts, covariates, has_moments=False, many=many)
             assert bare.moments is None
             assert (bare.curvature is None) == (not covariates)
             total = np.sqrt(np.sum(np.square(known)))
@@ -204,6 +205,18 @@ def test_the_budget_is_kept_by_every_set_of_stages():
     share = score_budget(1.0, True, True)
     np.testing.assert_allclose(share.count**2, 0.02)
     np.testing.assert_allclose(share.score**2 / share.curvature**2, 0.42 / 0.16)
+    many = score_budget(1.0, True, True, many=True)
+    np.testing.assert_allclose(many.score**2 + many.curvature**2, 0.8)
+    np.testing.assert_allclose(many.score**2 / many.curvature**2, 0.42 / 0.16)
+    np.testing.assert_allclose(many.moments**2 / many.pilots[0] ** 2, 0.08 / 0.034)
+
+
+def test_many_records_are_so_many_that_pilots_are_near():
+    assert are_many(100_000, 4, 0.24)
+    assert not are_many(99_999, 1, 0.24)
+    assert not are_many(100_000, 4, 0.12)  # a smaller budget
+    assert not are_many(100_000, 20, 0.24)  # more parameters
+    assert are_many(400_000, 4, 0.12)
 
 
 def test_release_under_add_remove_estimates_the_number_of_records():

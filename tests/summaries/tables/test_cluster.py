@@ -7,10 +7,12 @@ import pickle
 import shutil
 import signal
 import sys
-from functools import cache
+from functools import cache, lru_cache
 
 import dask.dataframe as dd
 import numpy as np
+import pandas as pd
+import pymc as pm
 import pytest
 
 import pymc_private as pmp
@@ -224,3 +226,50 @@ def test_checks_and_cells_of_spark_are_those_of_pandas_to_the_bit(spark, monkeyp
         found.append([*sums, *cells.sum_up(CellCounts(counted.mechanism.partition), 512)])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def grouped(n):
+    """Groups of a table, and whole records of two answers."""
+    with pm.Model(coords={"person": range(6)}) as groups:
+        g = pm.Data("g", np.arange(6) % 3, dims="person")
+        eta = pm.Normal("a", 0, 1, shape=3)[g]
+        pm.Bernoulli("y", logit_p=eta, observed=[0, 1] * 3, dims="person")
+    labels = {"g": pmp.Categories(range(3))}
+    with pm.Model(coords={"person": range(6), "answer": ["z0", "z1"]}) as answers:
+        mean = pm.Normal("m", 0, 1, shape=2)
+        pm.Normal("z", mean, 1.0, observed=np.zeros((6, 2)), dims=("person", "answer"))
+    return [
+        (pmp.privatize(groups, records="person", domain=labels, n=n), "scores", None),
+        (
+            pmp.privatize(answers, records="person", domain={"z": (-4, 4)}, n=n),
+            "records",
+            {"z": ["z0", "z1"]},
+        ),
+    ]
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("which", [0, 1])
+def test_no_rows_travel_for_groups_and_whole_records(which, monkeypatch):
+    """Twelve stages and nine: workers add up each, with one graph for all of them."""
+    n = 600
+    rng = np.random.default_rng(1)
+    own = pd.DataFrame({"g": rng.integers(3, size=n), "y": rng.integers(2, size=n)})
+    own = own.assign(z0=rng.normal(size=n), z1=rng.normal(size=n))
+    private, method, columns = grouped(n)[which]
+    plan = pmp.calibrate(private, release="summary", method=method, epsilon=2, delta=1e-6)
+    found, unpacked = [], []
+    common = cluster._common.__wrapped__
+    for table in (own, dd.from_pandas(own, npartitions=3)):
+        monkeypatch.setattr(table_records, "MOST_KEPT", 0)
+        made = records_of_table(private, table, columns, None)
+        made.check(plan.mechanism.trial_work)
+        if made.reads_on_workers:
+            monkeypatch.setattr(type(made.table), "batches", None)  # rows that would travel
+            counted = lambda given: unpacked.append(1) or common(given)  # noqa: E731
+            monkeypatch.setattr(cluster, "_common", lru_cache(maxsize=2)(counted))
+        noise = LatticeNoise(SeededRandomness.from_seed(5))
+        found.append(plan.mechanism.release(made, noise))
+    for name, value in found[0].items():
+        np.testing.assert_array_equal(found[1][name], value, err_msg=name)
+    assert unpacked == [1]

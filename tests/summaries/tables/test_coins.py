@@ -7,8 +7,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import pymc_private as pmp
 from pymc_private.errors import DomainError
-from pymc_private.summaries.tables.coins import KEY_BYTES, Coins, draw_key, place_coins
+from pymc_private.summaries import summary_job
+from pymc_private.summaries.scores import model_scores, pilot_part
+from pymc_private.summaries.scores.pilot_part import PilotPart
+from pymc_private.summaries.summary_job import clipped_records_of
+from pymc_private.summaries.tables.coins import (
+    KEY_BYTES,
+    Coins,
+    draw_key,
+    drawn_coins,
+    place_coins,
+)
+from tests.summaries.tables.table_models import BUDGET, frame, own_records
 
 KEY = bytes(range(1, KEY_BYTES + 1))
 
@@ -140,3 +152,41 @@ def test_places_make_coins_of_records_in_memory():
     found = place_coins(5000, 2**14)
     np.testing.assert_array_equal(place_coins(3000, 2**14), found[:3000])
     assert abs(found.mean() - 0.25) < 0.03
+
+
+def test_coins_in_memory_are_bits_of_the_system(monkeypatch):
+    """A share of the records, others each time; of a seed the same."""
+    first, second = (drawn_coins(20_000, 2**14) for _ in range(2))
+    assert abs(first.mean() - 0.25) < 6 * np.sqrt(0.25 * 0.75 / 20_000)
+    assert (first != second).any()
+    seeded = [drawn_coins(100, 2**14, np.random.default_rng(3)) for _ in range(2)]
+    np.testing.assert_array_equal(*seeded)
+    given = np.array([0, 2**14 - 1, 2**14, 2**16 - 1], dtype="<u2").tobytes()
+    monkeypatch.setattr("secrets.token_bytes", lambda size: given[:size])
+    assert drawn_coins(4, 2**14).tolist() == [True, True, False, False]
+
+
+def test_a_charged_release_draws_coins_of_its_own():
+    """What records hold has no part in them, and those of a release are not those of the next."""
+    part, private = PilotPart(2**15), own_records(frame(300))
+    found = [clipped_records_of(private, None, "summarize", part).coins for _ in range(2)]
+    assert (found[0] != found[1]).any()
+    assert isinstance(clipped_records_of(private, None, "summarize"), dict)
+
+
+@pytest.mark.audit
+def test_pilots_of_records_in_memory_are_drawn_for_each_release(monkeypatch):
+    private = own_records(frame(4000))
+    few = pmp.calibrate(private, release="summary", method="scores", **BUDGET)
+    assert few.mechanism.part is None
+    monkeypatch.setattr(model_scores, "LEAST_IN_MEMORY", 4000)
+    monkeypatch.setattr(pilot_part, "LEAST_RECORDS", 4000)
+    monkeypatch.setattr(pilot_part, "LEAST_PILOTS", 1000)
+    drawn, draw = [], summary_job.drawn_coins
+    monkeypatch.setattr(summary_job, "drawn_coins", lambda *a: drawn.append(a) or draw(*a))
+    plan = pmp.calibrate(private, release="summary", method="scores", **BUDGET)
+    book = pmp.Ledger(epsilon=1, delta=1e-6)
+    found = pmp.summarize(plan, ledger=book, progressbar=False)
+    assert drawn == [(4000, plan.mechanism.part.threshold, None)]
+    assert "T37" in found.guarantee.theorem
+    assert found.private

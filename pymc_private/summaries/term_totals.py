@@ -1,0 +1,79 @@
+"""One noisy sum of a table: its terms are computed where the rows lie, the noise is added here.
+
+A stage of a release is one sum of terms of single records. Of a large table on a cluster workers
+compute them, and integers come back (T30); of others rows come in chunks. Both give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pymc_private.summaries.exact_totals import Totals
+from pymc_private.summaries.noise import LatticeNoise, exact_total
+from pymc_private.summaries.protocol import RecordTable, SumNoise
+
+Chunk = dict[str, np.ndarray]
+
+
+class SentOnce:
+    """What all stages of a release have in common: each process of a worker unpacks it once.
+
+    Parameters
+    ----------
+    value : object
+        The density of a record, say, which a worker compiles.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The value as bytes, the same for all stages."""
+        import cloudpickle
+
+        return bytes(cloudpickle.dumps(self.value))
+
+
+@dataclass(frozen=True, eq=False)
+class TermTotals:
+    """What the records of a chunk add to a sum, in integers.
+
+    Attributes
+    ----------
+    terms : callable
+        A chunk to the terms of its rows, shape (rows, k).
+    bound : float
+        The largest norm of a term.
+    positive : bool
+        Whether terms are packed positive semidefinite matrices.
+    common : SentOnce, optional
+        What is sent to workers once for several sums.
+    """
+
+    terms: Callable[[Chunk], np.ndarray]
+    bound: float
+    positive: bool = False
+    common: SentOnce | None = None
+
+    def __call__(self, chunk: Chunk, count: int) -> Totals:
+        """Sums over the true rows."""
+        return [exact_total([self.terms(chunk)[:count]], self.bound, self.positive)]
+
+    def noisy(self, table: RecordTable, noise: SumNoise, size: int, mu: float) -> np.ndarray:
+        """The noisy sum over the records of a table, in chunks of `size`."""
+        if isinstance(noise, LatticeNoise) and getattr(table, "reads_on_workers", False):
+            (total,) = table.sum_up(self, size)
+            return noise.noisy_total(total, self.bound, self.positive, mu)
+        chunks = (self.terms(chunk)[:count] for chunk, count in table.chunks(size))
+        return np.asarray(noise.total(chunks, self.bound, self.positive, mu))
+
+
+def ones(chunk: Chunk) -> np.ndarray:
+    """The terms of a number of records."""
+    return np.ones((len(next(iter(chunk.values()))), 1))

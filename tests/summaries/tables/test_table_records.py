@@ -18,7 +18,7 @@ from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.noise import CHUNK, LatticeNoise
 from pymc_private.summaries.scores.clipped_scores import ClippedScore
-from pymc_private.summaries.scores.score_release import LARGE_CHUNK, WeightedTerms
+from pymc_private.summaries.scores.score_release import WeightedTerms
 from pymc_private.summaries.summary_job import records_of
 from pymc_private.summaries.tables import table_batches, table_records
 from pymc_private.summaries.tables.read_table import records_of_table
@@ -274,7 +274,7 @@ def test_weighted_terms_of_a_record_are_the_same_at_any_place(small_split):
     work, found = WeightedTerms(score, design.outcome, True), []
     for order in (table, table.sample(frac=1.0, random_state=3), table.iloc[::-1]):
         ((light, (vectors, factors)),) = map(
-            work, split(small_split, order).with_coins(LARGE_CHUNK, design.part.threshold)
+            work, split(small_split, order).with_coins(design.large_chunk, design.part.threshold)
         )
         place = np.argsort(order.index)
         sums = BoundedSum(0.2, True, 1.0).lattice

@@ -247,7 +247,10 @@ class Certificate:
         if math.isinf(self.charged_mu):
             return [found + NO_GDP_ON_GRID]
         mu = format_number(self.charged_mu, 6)
-        return [f"{found}one exact draw is {mu}-GDP ({self.neighbors}); T7"]
+        return [
+            f"{found}one exact draw tells neighbors ({self.neighbors}) apart no better than one "
+            f"observation tells N(0, 1) from N({mu}, 1): {mu}-GDP, T7"
+        ]
 
     def _repr_html_(self) -> str:
         return cards.html_text(repr(self))

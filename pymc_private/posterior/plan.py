@@ -453,7 +453,11 @@ def _describe_bound(plan: Plan) -> str:
     if pair is not None:
         return f"the worst pair of posteriors: {pair.words(plan.certificate.power)}"
     if math.isinf(plan.certificate.range):
-        return f"one exact draw is {format_number(plan.certificate.mu, 6)}-GDP (T7)"
+        mu = format_number(plan.certificate.mu, 6)
+        return (
+            "one exact draw tells neighbors apart no better than one observation tells N(0, 1) "
+            f"from N({mu}, 1): {mu}-GDP (T7)"
+        )
     tempered = "log-likelihood" if plan.private.score is None else "sum of scores"
     return (
         f"{describe_change(plan.private.neighbors)} the tempered {tempered} by a range of at "
@@ -487,7 +491,7 @@ def _region_bounds(private: PrivateModel) -> list[str]:
 def _describe_judgment(plan: Plan) -> Iterator[str]:
     """The basis of the choice, and the information that other numbers of draws would keep."""
     chosen, candidates = plan.chosen, sum(row.draws == plan.draws for row in plan.frontier)
-    best = f", the best of {candidates} ways" if candidates > 1 else ""
+    best = f", the most of {candidates} candidates" if candidates > 1 else ""
     if plan.whole > 0:
         learned = f"{chosen.information:.3g} of {plan.whole:.3g} nats{best}"
         yield f"expected to learn {learned} ({plan.judged})"

@@ -166,7 +166,7 @@ def test_a_plan_that_has_to_trim_takes_the_mass_that_promises_most():
         len(PRIOR_MASSES) - 1,
     )  # a step beyond was tried
     assert f"prior mass about {masses[best]:g}" in plan.summary()
-    assert f"the best of {len(masses)} ways" in plan.summary()
+    assert f"the most of {len(masses)} candidates" in plan.summary()
     assert plan.certificate.covers(plan.private)
     labels = [tick.get_text() for tick in plan.plot().get_xticklabels()]
     assert labels == [f"{mass:g}" for mass in masses]

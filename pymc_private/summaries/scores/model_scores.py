@@ -91,7 +91,7 @@ def score_mechanism(
         relation=private.neighbors,
         records_per_unit=private.records_per_unit,
         part=_pilot_part(private, density, guess, mu),
-        many=not density.labels and are_many(guess, density.parameters.size, mu),
+        many=few and not density.labels and are_many(guess, density.parameters.size, mu),
     )
 
 

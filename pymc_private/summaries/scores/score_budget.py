@@ -14,8 +14,9 @@ ROUNDS = 10
 """Rounds of pilot scores."""
 COUNT_SHARE, MOMENTS_SHARE, PILOT_SHARE, SCORE_SHARE, CURVATURE_SHARE = 0.02, 0.08, 0.34, 0.42, 0.16
 """Shares of mu^2; the first is taken from all others."""
-MANY_RECORDS, SMALL_ERROR = 100_000, 0.1
-"""From so many records on, and up to this predicted error, fewer pilots do."""
+MANY_RECORDS, SMALL_ERROR = 10_000, 0.17
+"""Of outcomes with few values: from so many records on, and up to this predicted error, less
+of the budget does for pilots. Others gain nothing (`benchmarks.scale_split`)."""
 PILOTS_OF_MANY = 0.2
 """Share of all stages before the final ones then; each has its share of them as before."""
 

@@ -212,11 +212,11 @@ def test_the_budget_is_kept_by_every_set_of_stages():
 
 
 def test_many_records_are_so_many_that_pilots_are_near():
-    assert are_many(100_000, 4, 0.24)
-    assert not are_many(99_999, 1, 0.24)
-    assert not are_many(100_000, 4, 0.12)  # a smaller budget
-    assert not are_many(100_000, 20, 0.24)  # more parameters
-    assert are_many(400_000, 4, 0.12)
+    assert are_many(10_000, 4, 0.24)
+    assert not are_many(9_999, 1, 0.24)
+    assert not are_many(10_000, 4, 0.12)  # a smaller budget
+    assert not are_many(10_000, 9, 0.24)  # more parameters
+    assert are_many(40_000, 4, 0.12)
 
 
 def test_release_under_add_remove_estimates_the_number_of_records():

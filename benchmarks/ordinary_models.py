@@ -368,7 +368,8 @@ def sampling(name: str) -> str:
     marks.append(time.process_time())
     release, steps = np.diff(marks)
     size = plan.mechanism.parameters.size
-    return f"{name:24s} {size:10d} {release:9.1f} {steps:9.1f} {sampling_time(size)}"
+    expected = sampling_time(size, getattr(plan.mechanism, "nodes", 0))
+    return f"{name:24s} {size:10d} {release:9.1f} {steps:9.1f} {expected}"
 
 
 def line_of(name: str, found: dict[str, Any]) -> str:

@@ -7,6 +7,8 @@ one JSON line: of each release its name and "ok", or the class and the words of 
 
 memory:BYTES   with no more address space than BYTES above what it has
 disk:BYTES     no file may be longer than BYTES
+memory_of_further:BYTES, disk_of_further:BYTES
+               the same, of what is made of a summary, and of summaries of other kinds
 stopped:COUNT  until Ctrl-C was pressed COUNT times, at random moments
 forked         in four processes forked from one that has released already; prints their numbers
 threads        four threads release the same plans with four seeds, and each for itself before
@@ -23,7 +25,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +38,8 @@ SECRET = 0.123456789012345
 ROUNDS = 2
 
 
-def plans() -> list[tuple[str, Callable[[Any], Any]]]:
-    """A summary and two draws of one small study, each as a name and a function of its keywords."""
+def study(public: Sequence[str] = ()) -> pmp.PrivateModel:
+    """One small study."""
     rng = np.random.default_rng(1)
     x = rng.uniform(-1, 1, (200, 2)) / np.sqrt(2)
     x[3, 0] = SECRET
@@ -46,7 +48,17 @@ def plans() -> list[tuple[str, Callable[[Any], Any]]]:
         slope = pm.Normal("slope", 0, 1, dims="feature")
         y = rng.integers(0, 2, 200)
         pm.Bernoulli("y", logit_p=X @ slope, observed=y, dims="person")
-    private = pmp.privatize(model, records="person", domain={"X": pmp.Ball(1.0)})
+    domain = {} if public else {"X": pmp.Ball(1.0)}
+    return pmp.privatize(model, records="person", domain=domain, public=public)
+
+
+Releases = list[tuple[str, Callable[[Any], Any]]]
+"""Names, and functions of the keywords of a release."""
+
+
+def plans() -> Releases:
+    """A summary and two draws of one small study."""
+    private = study()
     summary = pmp.calibrate(private, epsilon=1, delta=1e-6, release="summary")
     trimmed = pmp.trim(private, mass=0.9)
     draws = pmp.calibrate(trimmed, epsilon=1, delta=1e-6, draws=2, sampler="boxes")
@@ -54,6 +66,31 @@ def plans() -> list[tuple[str, Callable[[Any], Any]]]:
     return [
         ("summary", lambda words: pmp.summarize(summary, **quiet, **words)),
         ("draws", lambda words: pmp.sample(draws, **quiet, **words)),
+    ]
+
+
+def coin(kind: str) -> pmp.SummaryPlan:
+    """A plan of noisy sums or cells of outcomes."""
+    with pm.Model(coords={"person": range(200)}) as model:
+        outcome = pm.Data("outcome", np.arange(200) % 2, dims="person")
+        pm.Bernoulli("y", pm.Beta("rate", 1, 1), observed=outcome, dims="person")
+    private = pmp.privatize(model, records="person")
+    return pmp.calibrate(private, epsilon=1, delta=1e-6, release="summary", method=kind)
+
+
+def further() -> Releases:
+    """A check and a second round of a summary, and summaries of sums and of cells."""
+    private, quiet = study(public=["X"]), {"progressbar": False}
+    plan = pmp.calibrate(private, epsilon=4, delta=1e-6, release="summary", method="scores")
+    first = pmp.summarize(plan, ledger=pmp.Ledger(epsilon=9, delta=0.1), accept=True, **quiet)
+    checked = pmp.check_plan(first, "link", epsilon=5, delta=1e-6, accept=True)
+    round_plan = pmp.summaries.refinement_plan(first, epsilon=9)
+    sums, cells = coin("sums"), coin("cells")
+    return [
+        ("check", lambda words: pmp.check(checked, **quiet, **words)),
+        ("refined", lambda words: pmp.refine(round_plan, accept=True, **quiet, **words)),
+        ("sums", lambda words: pmp.summarize(sums, **quiet, **words)),
+        ("cells", lambda words: pmp.summarize(cells, **quiet, **words)),
     ]
 
 
@@ -66,9 +103,11 @@ def tell(release: Callable[[Any], Any], ledger: pmp.Ledger, path: Path) -> list[
         return [path.stem, type(error).__name__, str(error)]
 
 
-def limited(folder: Path, limit: Callable[[], None]) -> list[list[str]]:
+def limited(
+    folder: Path, limit: Callable[[], None], planned: Callable[[], Releases] = plans
+) -> list[list[str]]:
     """What comes of releases under a limit that is set when all is planned."""
-    ledger, made = pmp.Ledger(folder / "study.sqlite", epsilon=100, delta=0.01), plans()
+    ledger, made = pmp.Ledger(folder / "study.sqlite", epsilon=100, delta=0.01), planned()
     limit()
     return [
         tell(release, ledger, folder / f"{name}{turn}.nc")
@@ -168,6 +207,8 @@ def main(folder: Path, job: str, number: int) -> None:
     jobs: dict[str, Callable[[], Any]] = {
         "memory": lambda: limited(folder, lambda: limit_memory(number)),
         "disk": lambda: limited(folder, lambda: limit_disk(number)),
+        "memory_of_further": lambda: limited(folder, lambda: limit_memory(number), further),
+        "disk_of_further": lambda: limited(folder, lambda: limit_disk(number), further),
         "stopped": lambda: stopped(folder, number),
         "forked": forked,
         "threads": threads,

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import pymc_private as pmp
+from pymc_private.criticism import Check
 from pymc_private.errors import BudgetExceeded, PymcPrivateError
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.release import charge
@@ -122,7 +123,8 @@ def sound(folder: Path) -> dict[str, bool]:
             ledger.fetch(entry)
     files = {path.name for path in folder.iterdir()} - {"study.sqlite", "study.sqlite-journal"}
     for name in files:  # no draft is left
-        assert pmp.load(folder / name).facts["name"] == Path(name).stem
+        load = Check.load if name.startswith("check") else pmp.load
+        assert load(folder / name).facts["name"] == Path(name).stem
     charged = {entry.name: entry.completed for entry in ledger.entries}
     assert {Path(name).stem for name in files} <= set(charged)
     return charged
@@ -150,6 +152,28 @@ def test_a_full_disk_loses_no_charge_and_no_release(size, tmp_path, root):
     check_words(told, sound(tmp_path))
     assert {kind for _, kind, _ in told} <= {"ok", "UnsavedRelease", "PymcPrivateError"}
     assert ("ok" in {kind for _, kind, _ in told}) == (size >= 40_960)
+
+
+@pytest.mark.audit
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+@pytest.mark.parametrize("size", [0, 24_576, 40_960, 400_000])
+def test_a_full_disk_loses_nothing_that_is_made_of_a_summary(size, tmp_path, root):
+    told = told_by(tmp_path, f"disk_of_further:{size}", root)
+    check_words(told, sound(tmp_path))
+    kinds = {kind for _, kind, _ in told}
+    assert kinds <= {"ok", "UnsavedRelease", "PymcPrivateError"}
+    assert (kinds == {"ok"}) == (size == 400_000)
+
+
+@pytest.mark.audit
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+@pytest.mark.parametrize("megabytes", [0, 16, 64, 512])
+def test_little_memory_loses_nothing_that_is_made_of_a_summary(megabytes, tmp_path, root):
+    codes = (0, 1, -6, -11) if megabytes < 512 else (0,)
+    told = told_by(tmp_path, f"memory_of_further:{megabytes * 2**20}", root, codes)
+    check_words(told or [], sound(tmp_path))
+    if megabytes == 512:
+        assert all(kind == "ok" for _, kind, _ in told)
 
 
 @pytest.mark.audit

@@ -163,8 +163,36 @@ def released(recipe: Recipe, ledger: pmp.Ledger) -> Any:
     return publish(plan, ledger=ledger, name="main", accept_prior=True, progressbar=False)
 
 
-def check(recipe: Recipe) -> str:
-    """Release, and tell what came of it."""
+def followed(summary: pmp.Summary, ledger: pmp.Ledger) -> str:
+    """What is made of a summary: its model, a check and a second round, or words of refusal."""
+    before, text = len(ledger.entries), ""
+    try:
+        with summary.model(accept=True) as model:
+            assert np.isfinite(model.compile_logp()(model.initial_point()))
+    except ALLOWED as error:
+        text += str(error)
+    for follow in (
+        lambda: pmp.check(
+            pmp.check_plan(summary, "link", epsilon=3, delta=1e-6, accept=True),
+            ledger=ledger, progressbar=False,
+        ),
+        lambda: pmp.refine(summary, epsilon=3, ledger=ledger, progressbar=False, accept=True),
+    ):  # fmt: skip
+        try:
+            made = follow()
+            words, charges = repr(made) + str(pmp.report(made, ledger)), (before + 1,)
+        except np.linalg.LinAlgError:
+            raise
+        except ALLOWED as error:
+            words = str(error)
+            charges = (before,) if "nothing was charged" in words else (before, before + 1)
+        assert len(ledger.entries) in charges
+        before, text = len(ledger.entries), text + words
+    return text
+
+
+def check(recipe: Recipe, follow: bool = False) -> str:
+    """Release, and tell what came of it; `follow` makes of a summary all that can be made."""
     relation = recipe.neighbors if recipe.neighbors != "any" else "substitute"
     ledger = pmp.Ledger(epsilon=1e7, delta=0.9, neighbors=relation)
     with warnings.catch_warnings(record=True) as warned:
@@ -181,6 +209,8 @@ def check(recipe: Recipe) -> str:
             assert len(ledger.entries) == 1
             assert made.guarantee.epsilon(recipe.delta) <= recipe.epsilon
             text = repr(made) + str(pmp.report(made, ledger))
+            if follow and isinstance(made, pmp.Summary):
+                text += followed(made, ledger)
     text += "".join(str(one.message) for one in warned)
     assert text.strip()
     assert str(SECRET)[:8] not in text
@@ -209,3 +239,21 @@ def test_an_ordinary_recipe_is_released_and_two_faults_are_refused(changed, outc
 @given(recipe=RECIPES)
 def test_random_models_are_released_or_refused_in_words(recipe) -> None:
     check(recipe)
+
+
+SUMMARIES = st.builds(
+    lambda outcome, covariate, part: Recipe(
+        **PLAIN | {"outcome": outcome, "covariate": covariate, "n": 200, "epsilon": 5.0} | part
+    ),
+    st.sampled_from(sorted(OUTCOMES)),
+    st.sampled_from(("none", "data", "label", "matrix")),
+    st.sampled_from(({}, {"neighbors": "add_remove"}, {"per_unit": 3}, {"prior": "hierarchy"},
+                     {"name": "né 数 🙂"}, {"values": "integer"}, {"prior": "Uniform"})),
+)  # fmt: skip
+
+
+@pytest.mark.audit
+@settings(max_examples=12, derandomize=True, **QUIET)
+@given(recipe=SUMMARIES)
+def test_what_is_made_of_random_summaries_is_right_or_refused_in_words(recipe) -> None:
+    check(recipe, follow=True)

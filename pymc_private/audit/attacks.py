@@ -31,6 +31,20 @@ from pymc_private.audit.statistical_tests import (
 from pymc_private.errors import DomainError
 from pymc_private.planning import partition_radius
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.argument_kinds import (
+    CLAIM,
+    CLASSIFIER,
+    DOUBLE,
+    DOUBLES,
+    EXECUTOR,
+    FUNCTION,
+    MAPPING,
+    NUMBER,
+    NUMBERS,
+    SEED,
+    SEQUENCE,
+    takes,
+)
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import check_count, check_open_unit, refuse_mask
 
@@ -97,6 +111,9 @@ class Attack:
         )
 
 
+@takes(
+    accuses=FUNCTION, members=SEQUENCE, others=SEQUENCE, claim=CLAIM.optional, false_alarm=DOUBLE
+)
 def attack(
     accuses: Callable[[Any], bool],
     members: Sequence[Any],
@@ -147,6 +164,13 @@ def attack(
     return Attack((right, len(members)), (wrong, len(others)), promised, false_alarm)
 
 
+@takes(
+    claim=CLAIM.optional,
+    score=FUNCTION.optional,
+    classifier=CLASSIFIER.optional,
+    false_alarm=DOUBLE,
+    random_seed=SEED,
+)
 def membership(
     p: Sample,
     q: Sample,
@@ -246,6 +270,14 @@ class Reconstruction:
         )
 
 
+@takes(
+    guess=FUNCTION,
+    worlds=MAPPING,
+    distance=FUNCTION.optional,
+    largest=DOUBLE,
+    floor=DOUBLE.optional,
+    false_alarm=DOUBLE,
+)
 def reconstruction(
     guess: Callable[[Any], Hashable],
     worlds: Mapping[Hashable, Sequence[Any]],
@@ -362,6 +394,7 @@ class PartitionGuess:
         )
 
 
+@takes(cells=NUMBERS, x=DOUBLES, y=DOUBLES, false_alarm=DOUBLE)
 def partition_adversary(
     cells: Any,
     x: Sequence[float],
@@ -406,7 +439,7 @@ def partition_adversary(
     refuse_mask(cells, "cells")
     for probabilities in (x, y):
         refuse_mask(probabilities, "probabilities")
-    posteriors = [np.asarray(probabilities, float) for probabilities in (x, y)]
+    posteriors = [np.atleast_1d(np.asarray(probabilities, float)) for probabilities in (x, y)]
     m = len(posteriors[0])
     good = all(
         p.shape == (m,) and np.all(p >= 0.0) and abs(p.sum() - 1.0) < 1e-6 for p in posteriors
@@ -470,6 +503,13 @@ def attaining_records(certificate: Any) -> tuple[Record, Record]:
     DomainError
         The range is attained at combinations (a linear predictor), or nowhere in particular.
     """
+    if not isinstance(getattr(certificate, "where", None), tuple):
+        raise DomainError(
+            "records are read from a certificate",
+            got=type(certificate).__name__,
+            allowed="what pmp.certify returns",
+            do="or two records of your own, in a tuple: dicts of arrays by variable",
+        )
     attaining = [point for point in certificate.where if point.role == "record"]
     if certificate.is_relaxed or not attaining:
         raise DomainError(
@@ -494,6 +534,14 @@ def attaining_records(certificate: Any) -> tuple[Record, Record]:
     return found
 
 
+@takes(
+    mechanism=FUNCTION,
+    n=NUMBER,
+    delta=DOUBLE,
+    draws=NUMBER,
+    executor=EXECUTOR.optional,
+    random_seed=SEED,
+)
 def worst_neighbors(
     mechanism: Mechanism,
     records: Any,
@@ -537,7 +585,7 @@ def worst_neighbors(
         As `attaining_records`; records with different variables; fewer than two of them.
     """
     check_delta(delta, "delta")
-    one, other = records if isinstance(records, tuple) else attaining_records(records)
+    one, other = _two_records(records)
     if set(one) != set(other):
         raise DomainError(
             "two records have the same variables", got=f"{sorted(one)} and {sorted(other)}"
@@ -561,6 +609,19 @@ def worst_neighbors(
     if best is None:
         raise DomainError("there are no neighbors to try")
     return Neighbors(best[1], best[2], best[3], tuple(pilots))
+
+
+def _two_records(records: Any) -> tuple[Record, Record]:
+    """Two records, given as they are or named by a certificate."""
+    pair = isinstance(records, tuple) and len(records) == 2
+    found: Any = records if pair else attaining_records(records)
+    if not all(isinstance(record, Mapping) for record in found):
+        raise DomainError(
+            "a record is a mapping of variables to entries",
+            got=" and ".join(type(record).__name__ for record in found),
+            allowed="two dicts of arrays, or a Certificate",
+        )
+    return dict(found[0]), dict(found[1])
 
 
 def _neighbor_patterns(one: Record, other: Record, n: int) -> Mapping[str, list[Record]]:

@@ -38,6 +38,7 @@ from pymc_private.audit.statistical_tests import (
 )
 from pymc_private.errors import DomainError
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.argument_kinds import CLASSIFIER, DOUBLE, FUNCTION, SEED, takes
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import check_nonnegative, check_open_unit
 
@@ -145,6 +146,13 @@ class EpsilonBound:
         )
 
 
+@takes(
+    delta=DOUBLE,
+    score=FUNCTION.optional,
+    classifier=CLASSIFIER.optional,
+    false_alarm=DOUBLE,
+    random_seed=SEED,
+)
 def epsilon_lower_bound(
     p: Sample,
     q: Sample,
@@ -257,6 +265,13 @@ class DeltaBound:
         )
 
 
+@takes(
+    epsilon=DOUBLE,
+    score=FUNCTION.optional,
+    classifier=CLASSIFIER.optional,
+    false_alarm=DOUBLE,
+    random_seed=SEED,
+)
 def delta_lower_bound(
     p: Sample,
     q: Sample,

@@ -19,6 +19,7 @@ import numpy as np
 
 from pymc_private.audit.statistical_tests import clopper_pearson_lower, clopper_pearson_upper
 from pymc_private.errors import DomainError
+from pymc_private.privacy.argument_kinds import EXECUTOR, FUNCTION, SEED, takes
 from pymc_private.privacy.validation import check_count
 
 Score = Callable[[np.ndarray], np.ndarray]
@@ -387,6 +388,7 @@ def _fit_logistic(design: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return weights
 
 
+@takes(mechanism=FUNCTION, executor=EXECUTOR.optional, random_seed=SEED)
 def outputs(
     mechanism: Mechanism,
     data: Any,

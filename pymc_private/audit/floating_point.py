@@ -31,6 +31,17 @@ from pymc_private.audit.statistical_tests import (
 )
 from pymc_private.errors import DomainError
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.argument_kinds import (
+    ARRAY,
+    CLAIM,
+    DOUBLE,
+    DOUBLES,
+    FUNCTION,
+    SEED,
+    SEEDS,
+    SEQUENCE,
+    takes,
+)
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import check_count, refuse_mask
 
@@ -89,6 +100,14 @@ class LatticeLeak:
         return f"LatticeLeak({'; '.join(self.reasons) or 'no leak found'})"
 
 
+@takes(
+    width=DOUBLES.optional,
+    claim=CLAIM.optional,
+    delta=DOUBLE,
+    slack=DOUBLE,
+    false_alarm=DOUBLE,
+    random_seed=SEED,
+)
 def lattice_leak(
     p: Sample,
     q: Sample | None = None,
@@ -276,6 +295,7 @@ class SeedReuse:
         )
 
 
+@takes(released=ARRAY, seeds=SEEDS, replay=FUNCTION, candidates=SEQUENCE, coincidence=DOUBLE)
 def seed_reuse(
     released: Any,
     replay: Callable[[Any, int], Any],
@@ -317,7 +337,7 @@ def seed_reuse(
     >>> seed_reuse(draw([0, 1], seed=42), draw, [[0, 0], [0, 1]], seeds=range(100)).data
     1
     """
-    guesses = list(dict.fromkeys(map(int, seeds)))
+    guesses = list(dict.fromkeys(seeds))
     if not guesses or not len(candidates):
         raise DomainError("there is nothing to try", allowed="one data set and one seed, or more")
     if not 0.0 <= coincidence <= 1.0:

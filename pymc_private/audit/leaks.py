@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.argument_kinds import MAPPING, takes
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import refuse_mask
 
@@ -109,6 +110,7 @@ class ReleaseLeaks:
         return "\n".join([f"ReleaseLeaks: {len(self.found)} of {self.looked_at} parts", *lines])
 
 
+@takes(secrets=MAPPING.optional)
 def release_leaks(
     published: Any,
     secrets: Mapping[str, Any] | None = None,

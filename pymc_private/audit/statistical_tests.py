@@ -20,6 +20,7 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.argument_kinds import ARRAY, DOUBLE, FUNCTION, NUMBERS, PAIR, takes
 from pymc_private.privacy.validation import (
     check_count,
     check_nonnegative,
@@ -37,6 +38,9 @@ MOST_TRIALS = 10**12
 """Beyond it doubles round counts too much, and a quantile of SciPy may never come back."""
 MIN_DRAWS = 8
 """Each part of a sample needs a draw or two."""
+
+LEAST_POWER = 1e-6
+"""No test is planned for less power."""
 
 # The inverse of the incomplete beta errs by some 1e-12; the limits go outward by more.
 _LIMIT_SLACK = 1e-9
@@ -184,6 +188,7 @@ def _decimal(probability: float) -> Fraction:
     return Fraction(repr(float(probability)))
 
 
+@takes(draws=NUMBERS, cdf=FUNCTION, slack=DOUBLE, false_alarm=DOUBLE, power=DOUBLE)
 def cdf_envelope(
     draws: Any,
     cdf: Callable[[np.ndarray], np.ndarray],
@@ -255,6 +260,14 @@ def _checked_cdf(cdf: Callable[[np.ndarray], np.ndarray], values: np.ndarray) ->
     return probabilities
 
 
+@takes(
+    draws=NUMBERS,
+    expected=DOUBLE,
+    bounds=PAIR,
+    deviation=DOUBLE.optional,
+    false_alarm=DOUBLE,
+    power=DOUBLE,
+)
 def mean_envelope(
     draws: Any,
     expected: float,
@@ -318,7 +331,7 @@ def mean_envelope(
         raise DomainError("a standard deviation is positive", got=deviation)
     spend_false_alarm(false_alarm)
     n, mean = x.size, (expected - low) / width
-    spread = math.inf if deviation is None else (deviation / width) ** 2
+    spread = math.inf if deviation is None else min(deviation / width, 1.0) ** 2
     need = math.log(2.0 / false_alarm) / n
     tolerated = (
         max(
@@ -350,6 +363,8 @@ def _hoeffding_deviation(mean: float, spread: float, need: float) -> float:
     """
     room, spread = 1.0 - mean, min(spread, mean * (1.0 - mean))
     total = room * room + spread
+    if total == 0.0:
+        return 0.0  # the mean is a bound
 
     def lacking(t: float) -> float:
         return _bernoulli_kl(min(1.0, (spread + room * t) / total), spread / total) - need
@@ -380,6 +395,7 @@ def _rounded_outward(root: float, most: float) -> float:
     return min(most, root * (1.0 + 1e-9) + 1e-14)
 
 
+@takes(successes=DOUBLE, expected=DOUBLE, false_alarm=DOUBLE, power=DOUBLE)
 def proportion(
     successes: int,
     trials: int,
@@ -417,7 +433,8 @@ def proportion(
     >>> verdict.passes, round(verdict.tolerated, 3), round(verdict.detects, 3)
     (True, 0.031, 0.046)
     """
-    check_open_unit(expected=expected, power=power)
+    check_open_unit(expected=expected)
+    _check_rates(power)
     trials = check_count(trials, "trials")
     if trials > MOST_TRIALS:
         raise DomainError("too many trials to count", got=trials, allowed=f"1 ... {MOST_TRIALS}")
@@ -442,6 +459,7 @@ def proportion(
     return Verdict(abs(successes / trials - expected), tolerated, detects, false_alarm, power)
 
 
+@takes(draws=NUMBERS, median=DOUBLE, false_alarm=DOUBLE, power=DOUBLE)
 def neighbors_agree(
     draws: Any, median: float, *, false_alarm: float = FALSE_ALARM, power: float = POWER
 ) -> Verdict:
@@ -488,6 +506,10 @@ def neighbors_agree(
 
 def _check_rates(power: float, slack: float = 0.0) -> None:
     check_open_unit(power=power)
+    if power < LEAST_POWER:
+        raise DomainError(
+            "a test is planned for some power", got=power, allowed=f"{LEAST_POWER:g} or more"
+        )
     check_nonnegative(slack=slack)
 
 
@@ -593,7 +615,7 @@ def _as_doubles(values: Any, name: str) -> np.ndarray:
         raise DomainError(
             f"{name}: an array without a mask", got="a masked array", do="fill or compress it"
         )
-    array = np.asarray(values)
+    array = np.asarray(ARRAY.of(values, name, "a test"))
     if array.dtype.kind not in "buif" or array.dtype.itemsize > 8:
         raise DomainError(
             f"{name}: an array of numbers",

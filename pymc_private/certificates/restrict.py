@@ -123,8 +123,8 @@ def _check_region(
         )
     if sum(given is not None for given in (box, mass, lipschitz)) != 1:
         raise DomainError("trim wants one region", allowed="exactly one of box=, mass=, lipschitz=")
-    if shape not in ("set", "box"):
-        raise DomainError("shape= is of lipschitz=", got=repr(shape), allowed="'set' or 'box'")
+    if not isinstance(shape, str) or shape not in ("set", "box"):
+        raise DomainError("shape= is of lipschitz=", got=repr(shape)[:60], allowed="'set' or 'box'")
     if lipschitz is not None and private.metric is not None:
         raise Unsupported(
             "lipschitz= bounds what a whole record changes, and this model's neighbors are at a "
@@ -215,7 +215,7 @@ def central_box(private: PrivateModel, mass: float) -> dict[str, tuple[np.ndarra
         raise DomainError("mass is a probability", got=mass, allowed="0 < mass < 1")
     boxable = [rv for rv in private.base.free_RVs if has_central_box(private.base, rv)]
     size = sum(int(np.prod(private.shapes[rv.name])) for rv in boxable)
-    return central_quantiles(private, (1.0 - mass) / max(size, 1) / 2.0)
+    return central_quantiles(private, (1.0 - float(mass)) / max(size, 1) / 2.0)
 
 
 def central_quantiles(

@@ -110,6 +110,12 @@ def _counter(data: Any) -> TableCounter:
         return TableCounter(set(data.schema.names), partial(_count_batches, data), data.count_rows)
     if module.startswith("dask") and hasattr(data, "npartitions") and hasattr(data, "columns"):
         return TableCounter(set(data.columns), partial(_count_partitions, data), partial(len, data))
+    if isinstance(data, pd.DataFrame) and not data.columns.is_unique:
+        raise DomainError(
+            "each column of a table has a name of its own",
+            got="two columns of one name",
+            do="rename one of them",
+        )
     frame = nw.from_native(data, pass_through=True)
     if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
         raise DomainError(

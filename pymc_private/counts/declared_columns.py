@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.argument_kinds import NUMBERS as REAL_NUMBERS
 from pymc_private.privacy.rounding import format_count
 
 NUMBERS = (int, float, Decimal, np.number, np.bool_)
@@ -42,7 +43,7 @@ class Bins:
     edges: tuple[float, ...]
 
     def __init__(self, edges: Sequence[float]) -> None:
-        values = np.asarray(edges, float)
+        values = np.asarray(REAL_NUMBERS.of(edges, "edges", "Bins"), float)
         rises = values.ndim == 1 and len(values) and np.all(np.diff(values) > 0)
         if not rises or not np.isfinite(values).all():
             raise DomainError(
@@ -153,6 +154,7 @@ def declare_column(name: str, spec: Any) -> DeclaredColumn:
         )
     try:
         listed = tuple(np.asarray(values).tolist()) if hasattr(values, "dtype") else tuple(values)
+        hash(listed)
     except TypeError:
         raise DomainError(
             f"the categories of {name!r} are declared, not learned",

@@ -44,12 +44,16 @@ from pymc_private.counts.tables import (
 )
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.ledger import Ledger
+from pymc_private.privacy.argument_kinds import NUMBER, TEXT, takes
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.noisy_counts import DISCRETE_GAUSSIAN, CountBudget, discrete_laplace_sd
 from pymc_private.privacy.validation import (
+    MAX_COUNT,
     check_count,
+    check_flags,
     check_nonnegative,
     check_positive,
+    is_number,
     refuse_mask,
 )
 from pymc_private.release.charge import (
@@ -61,6 +65,7 @@ from pymc_private.release.release import Release, check_release
 
 
 @takes_release_keywords
+@takes(method=TEXT, neighbors=TEXT, unit=TEXT, minimum=NUMBER)
 def dirichlet(
     counts: Any = None,
     *,
@@ -173,6 +178,7 @@ def dirichlet(
 
 
 @takes_release_keywords
+@takes(neighbors=TEXT, unit=TEXT)
 def noisy_counts(
     counts: Any = None,
     *,
@@ -280,7 +286,11 @@ def count_posterior(
         The release holds no noisy counts.
     """
     check_count(draws, "draws")
-    check_nonnegative(minimum=minimum)
+    check_flags(consistent=consistent)
+    if not (is_number(minimum) and 0 <= minimum <= MAX_COUNT):
+        raise DomainError(
+            "minimum= is a public number of records", got=repr(minimum)[:40], allowed="0, 1, 2, ..."
+        )
     variables = check_release(release).posterior.data_vars.values()
     check_memory(draws, sum(array.values[0, 0].size for array in variables))
     found = noisy_count_posterior(release, minimum=minimum, consistent=consistent)

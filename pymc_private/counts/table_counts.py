@@ -13,7 +13,7 @@ from pymc_private.counts.publish import check_memory
 from pymc_private.counts.tables import CountTables, LaterCounts, declared_tables
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy.neighbors import SUBSTITUTE
-from pymc_private.privacy.validation import check_storable_text, is_number
+from pymc_private.privacy.validation import MAX_COUNT, check_storable_text, is_number
 
 NAME = "p"
 """Of the table of all columns, where no others are asked for."""
@@ -107,7 +107,9 @@ def _declared(categories: Any) -> dict[str, DeclaredColumn]:
     if not isinstance(categories, Mapping) or not categories:
         raise DomainError(
             "what columns may hold is declared, not learned; nothing was charged",
-            got=f"categories={type(categories).__name__}" if categories else "no categories=",
+            got="no categories="
+            if categories is None
+            else f"{type(categories).__name__}, or empty",
             allowed="categories={'smoker': ['no', 'yes'], 'age': pmp.counts.Bins([18, 65])}",
         )
     for name in categories:
@@ -132,6 +134,8 @@ def _families(tables: Any, columns: Mapping[str, Any]) -> dict[str, tuple[str, .
         check_storable_text(family, "the name of a table of counts")
         listed = isinstance(names, Iterable) and not isinstance(names, str)
         found[family] = axes = tuple(names) if listed else (names,)
+        for name in axes:
+            check_storable_text(name, "the name of a column")
         unknown = [name for name in axes if name not in columns]
         if unknown or not axes or len(set(axes)) < len(axes):
             raise DomainError(
@@ -146,7 +150,7 @@ def _check_count(n: Any, neighbors: str) -> None:
     """Refuse a public number of rows that is none, or that is protected."""
     if n is None:
         return
-    if not (is_number(n) and n == int(n) and n > 0):
+    if not (is_number(n) and 0 < n <= MAX_COUNT and n == int(n)):
         raise DomainError("n= is the public number of rows", got=repr(n)[:40], allowed="1, 2, ...")
     if neighbors != SUBSTITUTE:
         raise DomainError(

@@ -38,11 +38,12 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.cards import html_card
 from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.privacy.validation import check_flags
 from pymc_private.release.allowed import dump_json
 from pymc_private.release.display import format_estimate
 from pymc_private.summaries.noise import NoiseScale, largest_mu, split_mu
 from pymc_private.summaries.protocol import Mechanism
-from pymc_private.summaries.summary import Summary
+from pymc_private.summaries.summary import BETTER_SUMMARY, Summary, refuse_unusable
 
 ELSEWHERE = {
     **dict.fromkeys(("release", "run", "test", "p", "z"), "result = pmp.check(plan, ledger=...)"),
@@ -143,6 +144,9 @@ class CheckPlan(PointsElsewhere):
 
 def plan_lines(plan: CheckPlan) -> Iterator[str]:
     """The lines of `CheckPlan.summary`: what each departure needs to be seen, and the cost."""
+    for caution in plan.summary_released.warnings:
+        if caution.refuse:
+            yield f"WARNING: {caution.text}; a check at this posterior may mean nothing"
     for test in plan.tests:
         if test.drowned:
             ratio = test.noise_sd / np.sqrt(test.null.whole)
@@ -177,6 +181,7 @@ def check_plan(
     delta: float,
     private: PrivateModel | None = None,
     at: dict[str, float] | None = None,
+    accept: bool = False,
 ) -> CheckPlan:
     """Plan a check of a summarized model against its records; reads no data.
 
@@ -198,6 +203,9 @@ def check_plan(
     at : dict of str to float, optional
         For alternative models: the value of the additional parameter at which the fitted model is
         contained; default: 0.
+    accept : bool
+        Plan it although a warning of the summary says that its posterior cannot be used; the plan
+        says so first.
 
     Returns
     -------
@@ -212,8 +220,17 @@ def check_plan(
         The alternative does not contain the fitted model.
     DomainError
         No such departure or covariate, or impossible numbers.
+    NotInformative
+        A warning of the summary refuses its posterior, and ``accept=True`` was not given.
     """
     _refuse_no_summary(summary)
+    check_flags(accept=accept)
+    if not accept:
+        refuse_unusable(
+            summary,
+            "this summary says too little for a check of its model; nothing was charged",
+            f"{BETTER_SUMMARY}; or pmp.check_plan(..., accept=True), whose check says as little",
+        )
     declared, mechanism = summary.of_model(private)
     refuse_other_summaries(mechanism)
     requests = _requests(what)

@@ -33,6 +33,7 @@ from pymc_private.counts.tables import CountTables, common_total, declared_table
 from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
 from pymc_private.ledger import Ledger
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.argument_kinds import SEED, TEXT
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.noisy_counts import DISCRETE_GAUSSIAN, CountBudget
 from pymc_private.release import display
@@ -148,7 +149,7 @@ class CountEstimator(BaseEstimator):
             plan = _same_plan(parts[-1].plan, tables)
         else:
             plan = plan_tables(
-                tables, budget, self.method, self.neighbors, self.unit,
+                tables, budget, self.method, self.neighbors, TEXT.of(self.unit, "unit", "fit"),
                 draws=self.draws, profile=self.profile,
             )  # fmt: skip
             plan = with_assumptions(plan, self._extra_assumptions())
@@ -232,7 +233,7 @@ def _seed_of_part(random_state: Any, part: int) -> int | None:
         return None
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
-    return int(random_state) + part
+    return int(SEED.of(random_state, "random_state", "fit")) + part
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:

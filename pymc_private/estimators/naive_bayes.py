@@ -232,9 +232,10 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
                 )
             named = {str(key): spec for key, spec in given.items()}
             return [(name, named[name]) for name in names]
-        if isinstance(given, str | bytes | int | float) or not hasattr(given, "__len__"):
+        is_list = hasattr(given, "__len__") and np.iterable(given) and not hasattr(given, "columns")
+        if isinstance(given, str | bytes) or not is_list:
             raise DomainError(
-                "categories are declared, not learned", got=repr(given), do=DECLARE_INSTEAD
+                "categories are declared, not learned", got=repr(given)[:60], do=DECLARE_INSTEAD
             )
         if len(given) != len(names):
             raise DomainError(

@@ -311,6 +311,13 @@ class Ledger:
             A :attr:`head` from any earlier moment: the chain must go on from it. Without one, a
             chain that was cut or rewritten with care cannot be told from an honest one.
         """
+        if not (head is None or isinstance(head, str)):
+            raise DomainError(
+                "a head of a ledger is text",
+                got=type(head).__name__,
+                allowed="what ledger.head was at an earlier moment",
+                do="ledger.verify(head)",
+            )
         with self._verified.transact(write=False, whole=True) as (connection, state):
             check_releases(connection, state.entries)
         check_history(state, state.totals.proves_budget(self._verified.header), head)

@@ -83,7 +83,10 @@ def to_dataset(samples: Any) -> xr.Dataset:
         return samples["posterior"].to_dataset()
     import arviz as az
 
-    return az.convert_to_dataset(samples, group="posterior")
+    try:
+        return az.convert_to_dataset(samples, group="posterior")
+    except IndexError:  # of ArviZ 0, for what is empty
+        raise ValueError("there are no draws in it") from None
 
 
 def read_posterior(file: str | PathLike[str] | BinaryIO) -> xr.Dataset:

@@ -275,8 +275,7 @@ def read_declaration(
     options = _given_options(declared, constants, is_count_public)
     if records is None:
         raise _missing_domain(declared, found, [], None, options)
-    if constants not in ("private", "public"):
-        raise DomainError("constants= is unknown", got=repr(constants), allowed="private, public")
+    _refuse_unknown_constants(constants)
     axes = records_axes(found, records, model)
     n = record_count(axes, found)
     private = [(c, axis) for c, axis in axes.items() if not _is_listed(c, public)]
@@ -332,7 +331,7 @@ def _given_options(declared: ModelCopy, constants: str, is_count_public: bool) -
     """Arguments of `privatize` besides records and domain, empty where they are the defaults."""
     return {
         "public": [declared.shown(name) for name in declared.public],
-        "constants": constants if constants == "public" else "",
+        "constants": "public" if isinstance(constants, str) and constants == "public" else "",
         "neighbors": "" if is_count_public else ADD_REMOVE,
     }
 
@@ -461,6 +460,13 @@ def _array_claims(
     if constants == "public":
         claims.append("every other array in the likelihood's own code is public")
     return claims
+
+
+def _refuse_unknown_constants(constants: Any) -> None:
+    if not isinstance(constants, str) or constants not in ("private", "public"):
+        raise DomainError(
+            "constants= is unknown", got=repr(constants)[:60], allowed="private, public"
+        )
 
 
 def _refuse_unused_names(

@@ -27,6 +27,7 @@ from pymc_private.errors import DomainError, NotCertified, Unsupported
 from pymc_private.models.data_variables import Source
 from pymc_private.models.domains import Categories, Interval
 from pymc_private.models.record_graph import RecordGraph
+from pymc_private.privacy.argument_kinds import MAPPING
 from pymc_private.privacy.neighbors import check_record_neighbors, distance_relation
 from pymc_private.privacy.rounding import difference_down
 
@@ -85,9 +86,12 @@ class Metric:
                     got=repr(kind)[:80],
                     allowed=f"{', '.join(NORMS)}, {HAMMING}, or a function",
                 )
+        MAPPING.of(self.weights, "weights", "a metric")
         stray = [name for name in self.weights if name not in self.distances]
         if stray:
-            raise DomainError("weights for what the metric does not measure", got=", ".join(stray))
+            raise DomainError(
+                "weights for what the metric does not measure", got=", ".join(map(str, stray))
+            )
         for name, weight in self.weights.items():
             real = isinstance(weight, Real | np.number) and not isinstance(weight, bool | np.bool_)
             if not real or not (math.isfinite(weight) and weight > 0):

@@ -49,6 +49,7 @@ from pymc_private.models.prior_batches import draw_together
 from pymc_private.models.record_graph import RecordGraph
 from pymc_private.models.restricted_model import LipschitzSet
 from pymc_private.models.uniform_records import uniform_entries
+from pymc_private.privacy.argument_kinds import SEED
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import format_number
 
@@ -60,6 +61,8 @@ MOST_BATCHES = 24
 """Most batches of prior draws in search of one batch whose ordered vectors are in order."""
 MOST_ROUNDS = 10
 """Rounds of prior draws after which a region may count as too small to be drawn from."""
+MOST_SIMULATED = 10**7
+"""Most draws, or records of each, that `prior_predictive` simulates."""
 MOST_SIMULATED_ROWS = 4096
 """Most records simulated where rows differ, so that all of the model's rows are needed."""
 DRAWABLE_TRANSFORMS = {*BOX_TRANSFORMS, *KEPT_TRANSFORMS, ORDERED}
@@ -276,11 +279,13 @@ def prior_predictive(
     """See `PrivateModel.prior_predictive`."""
     for name, value in (("draws", draws), ("records", records)):
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or value < 1:
+        if not whole or not 1 <= value <= MOST_SIMULATED:
             raise DomainError(
-                f"{name} is a whole number >= 1", got=repr(value), allowed="1, 2, ..."
+                f"{name} is a whole number >= 1",
+                got=str(value)[:40],
+                allowed=f"1, 2, ..., {MOST_SIMULATED:,}",
             )
-    seeds = np.random.SeedSequence(random_seed)
+    seeds = np.random.SeedSequence(SEED.optional.of(random_seed, "random_seed", "a simulation"))
     simulator = Simulator(private, int(records), reference, _fresh_seed(seeds))
     points = restricted_draws(private, int(draws), seeds)
     simulated = [
@@ -580,6 +585,24 @@ def _simulated_covariates(
     return found
 
 
+def _reference_entries(reference: Any) -> dict[str, np.ndarray]:
+    """The columns of a reference, by name."""
+    problem = "a reference is a table of public covariates"
+    allowed = "a mapping of names to arrays, or a data frame"
+    if not (isinstance(reference, Mapping) or hasattr(reference, "columns")):
+        raise DomainError(problem, got=type(reference).__name__, allowed=allowed)
+    listed = reference if isinstance(reference, Mapping) else reference.columns
+    try:
+        return {str(name): np.asarray(reference[name]) for name in listed}
+    except (TypeError, ValueError, LookupError):  # frames that hold no data yet, ragged lists
+        raise DomainError(
+            problem,
+            got=f"{type(reference).__name__} whose columns are no arrays",
+            allowed=allowed,
+            do="collect it first, if it is lazy",
+        ) from None
+
+
 def checked_reference(private: DeclaredModel, reference: Any) -> dict[Source, np.ndarray]:
     """Public values of covariates, by private variable.
 
@@ -588,14 +611,8 @@ def checked_reference(private: DeclaredModel, reference: Any) -> dict[Source, np
     """
     if reference is None:
         return {}
-    if not (isinstance(reference, Mapping) or hasattr(reference, "columns")):
-        raise DomainError(
-            "a reference is a table of public covariates",
-            got=type(reference).__name__,
-            allowed="a mapping of names to arrays, or a data frame",
-        )
     names = {name: s for s in private.sources for name in (s.name, *s.aliases)}
-    entries = {str(name): np.asarray(reference[name]) for name in reference}
+    entries = _reference_entries(reference)
     unknown = [name for name in entries if name not in names]
     if unknown:
         raise DomainError(

@@ -45,11 +45,14 @@ def fit_log_ratio(rows: np.ndarray, reference: Reference, how: Any) -> LogRatio:
     DomainError
         There is no such estimate, or it does not fit the dimension.
     """
-    if how == "kde":
+    name = (
+        how if isinstance(how, str) else ""
+    )  # an array is equal to no text, but says so at length
+    if name == "kde":
         return _kernel_ratio(rows, reference)
-    if how == "histogram":
+    if name == "histogram":
         return _histogram_ratio(rows, reference)
-    if how in ("network", "trees") or hasattr(how, "fit"):
+    if name in ("network", "trees") or hasattr(how, "fit"):
         learner = (
             {"network": network_classifier, "trees": tree_classifier}[how]()
             if isinstance(how, str)
@@ -222,7 +225,11 @@ def check_rows(data: Any, dimension: int | None = None) -> np.ndarray:
         No rows, not numbers, NaN or infinite, or another dimension than the reference's.
     """
     refuse_mask(data, "data")
-    if scipy.sparse.issparse(data) or np.iscomplexobj(data):
+    try:
+        is_other = scipy.sparse.issparse(data) or np.iscomplexobj(data)
+    except Exception:  # of whatever library they come from
+        is_other = False  # refused below
+    if is_other:
         raise DomainError(
             "sparse and complex data are not supported",
             got=type(data).__name__,
@@ -231,7 +238,9 @@ def check_rows(data: Any, dimension: int | None = None) -> np.ndarray:
     try:
         rows = np.asarray(data, float)
     except (TypeError, ValueError, OverflowError):
-        raise DomainError("the data are numbers", got=type(data).__name__) from None
+        raise DomainError(
+            "the data are numbers", got=type(data).__name__, allowed="an array of real numbers"
+        ) from None
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or not rows.size:
         raise DomainError(

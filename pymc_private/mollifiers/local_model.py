@@ -31,6 +31,7 @@ from pymc_private.mollifiers.references import (
     normalized_probabilities,
 )
 from pymc_private.mollifiers.window import Window, as_window, check_width
+from pymc_private.privacy.argument_kinds import DOUBLE, TEXT
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import ANY
 from pymc_private.privacy.rounding import format_number
@@ -92,6 +93,12 @@ class LocalSampler:
         local_draws: int = 1000,
     ) -> None:
         self.reference = as_reference(reference)
+        kind, epsilon = (
+            TEXT.of(kind, "kind", "a sampler"),
+            DOUBLE.of(epsilon, "epsilon", "a sampler"),
+        )
+        if not isinstance(window, Window | str):
+            window = DOUBLE.of(window, "window", "a sampler")
         if kind not in LOCAL_KINDS:
             raise DomainError(
                 "kind= is not known", got=repr(kind), allowed=", ".join(map(repr, LOCAL_KINDS))

@@ -25,6 +25,7 @@ from pymc_private.mollifiers.mollified_distributions import (
 from pymc_private.mollifiers.references import FiniteReference, QuantileReference, Reference
 from pymc_private.mollifiers.window import Window, clip_guarantee
 from pymc_private.privacy import cards
+from pymc_private.privacy.argument_kinds import DOUBLES
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import ANY
 from pymc_private.privacy.rounding import format_count, format_number
@@ -261,7 +262,7 @@ class Mollified:
     def _rows(self, x: Any) -> np.ndarray:
         d = self.reference.dimension
         refuse_mask(x, "points")
-        rows = np.asarray(x, float)
+        rows = np.asarray(DOUBLES.of(x, "x", "a density"), float)
         return rows.reshape(-1, 1) if d == 1 else np.atleast_2d(rows)
 
     def _finite(self, what: str) -> FiniteReference:

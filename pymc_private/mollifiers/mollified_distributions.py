@@ -514,7 +514,7 @@ class Hull:
         refuse_mask(distributions, "distributions")
         try:
             rows = np.atleast_2d(np.asarray(distributions, float))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise DomainError(
                 "a hull is of distributions on the same categories",
                 got=type(distributions).__name__,

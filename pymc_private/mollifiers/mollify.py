@@ -301,7 +301,14 @@ def _target_mass(target: Any, base: FiniteReference) -> Any:
     if hasattr(target, "pmf") and base.numbers is not None:
         return np.asarray(target.pmf(base.numbers), float)
     refuse_mask(target, "data")
-    values = np.asarray(target)
+    try:
+        values = np.asarray(target)
+    except Exception:  # of whatever library it comes from
+        raise DomainError(
+            "a target is probabilities, or rows of data",
+            got=type(target).__name__,
+            allowed="an array, or a dict of probabilities or counts by label",
+        ) from None
     if values.size and all(isinstance(value, str) for value in values.flat):
         return _label_frequencies(values, base)
     if base.numbers is not None and _are_integers(values):

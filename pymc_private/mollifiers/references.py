@@ -24,6 +24,7 @@ from scipy import special
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.fingerprint import graph_text
 from pymc_private.models.sequences.row_identity import public_data
+from pymc_private.privacy.argument_kinds import DOUBLES
 from pymc_private.privacy.validation import check_count, refuse_mask
 
 TAIL_LOGIT = 27.0
@@ -200,7 +201,10 @@ class Box(QuantileReference):
 
     def __init__(self, lower: Any, upper: Any) -> None:
         low, high = np.broadcast_arrays(
-            np.atleast_1d(np.asarray(lower, float)), np.atleast_1d(np.asarray(upper, float))
+            *(
+                np.atleast_1d(np.asarray(DOUBLES.of(end, name, "Box"), float))
+                for name, end in (("lower", lower), ("upper", upper))
+            )
         )
         if low.ndim != 1 or not (np.isfinite(low).all() and np.isfinite(high).all()):
             raise DomainError("a box has finite ends", got=f"shapes {low.shape}, {high.shape}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.argument_kinds import DOUBLE
 from pymc_private.privacy.bounded_range import br_zcdp_tight
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.inverse import mollifier_affordable, range_affordable, rho_affordable
@@ -45,6 +46,9 @@ class Window:
 
     def __post_init__(self) -> None:
         check_width(self.epsilon)
+        for name in ("lower", "upper", "epsilon"):
+            value = DOUBLE.of(getattr(self, name), name, "Window")
+            object.__setattr__(self, name, float(value))
         if not self.lower < 0.0 < self.upper:
             raise DomainError(
                 "a window has the reference strictly inside",
@@ -184,7 +188,7 @@ def resolve_budget(
         )
     if total is None:
         return check_width(epsilon), kind or "clip", None, 0.0  # type: ignore[arg-type]
-    budget, delta, draws = total
+    budget, delta, draws = _three_numbers(total)
     check_width(budget)
     count = check_count(draws, "the number of draws")
     check_delta(delta)
@@ -201,9 +205,20 @@ def resolve_budget(
     return check_width(clip if kind == "clip" else tilt), kind, count, float(delta)
 
 
+def _three_numbers(total: Any) -> Any:
+    """A total budget, which is a tuple."""
+    if not isinstance(total, tuple | list) or len(total) != 3:
+        raise DomainError(
+            "a total budget is a tuple of three numbers",
+            got=type(total).__name__,
+            allowed="total=(epsilon, delta, draws)",
+        )
+    return total
+
+
 def _asymmetric_width(window: Window | float | str, total: TotalBudget) -> float:
     """The width of an asymmetric window of which that number of draws fits the total."""
-    budget, delta, draws = total
+    budget, delta, draws = _three_numbers(total)
     if not isinstance(window, Window):
         as_window(1.0, window)
         return mollifier_affordable(budget, delta, draws, float(window))

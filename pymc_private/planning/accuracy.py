@@ -28,12 +28,14 @@ from pymc_private.privacy import (
     power_affordable,
     psaqr_loss,
 )
+from pymc_private.privacy.argument_kinds import DOUBLE, NUMBER, NUMBERS, takes
 from pymc_private.privacy.rounding import format_number, times_up
 from pymc_private.privacy.validation import (
     MAX_COUNT,
     check_count,
     check_counts,
     check_delta,
+    check_nonnegative,
     check_open_unit,
     check_positive,
     double_up,
@@ -101,6 +103,7 @@ def records_needed(
     return math.ceil(exact_fraction(information) / Fraction(power))
 
 
+@takes(loss=DOUBLE, failure=DOUBLE)
 def draws_needed(loss: float, responses: int = 2, queries: int = 1, failure: float = 0.05) -> int:
     """Fewest draws after which the best response loses no more than `loss` (utilities in [0, 1]).
 
@@ -132,6 +135,7 @@ def draws_needed(loss: float, responses: int = 2, queries: int = 1, failure: flo
     """
     check_positive(loss=loss)
     check_open_unit(failure=failure)
+    loss = min(float(loss), 1e9)  # whose square is a double
     log_cases = math.log(
         2.0 * check_count(responses, "responses") * check_count(queries, "queries") / failure
     )
@@ -148,6 +152,7 @@ def draws_needed(loss: float, responses: int = 2, queries: int = 1, failure: flo
     return n
 
 
+@takes(R=NUMBER, draws=NUMBER, delta=NUMBER, power=NUMBER)
 def epsilon_needed(R: float, draws: int, delta: float = 0.0, power: float = 1.0) -> float:
     """Epsilon of so many draws from a posterior of range R at a power, rounded up.
 
@@ -174,9 +179,11 @@ def epsilon_needed(R: float, draws: int, delta: float = 0.0, power: float = 1.0)
     Theory T1, T3.
     """
     check_positive(power=power)
+    check_nonnegative(R=R)
     return float(br_eps(delta, draws, times_up(power, R)))
 
 
+@takes(outside=NUMBERS)
 @vectorized
 def trimming_loss(outside: float) -> float:
     """Expected utility lost by trimming the prior to a region, for utilities in [0, 1]: 2 mass.
@@ -213,6 +220,7 @@ def trimming_loss(outside: float) -> float:
     return min(1.0, 2.0 * float(outside))
 
 
+@takes(eta=NUMBERS)
 @vectorized
 def misspecification_kl(eta: float) -> float:
     """Divergence of a posterior whose log-likelihood of the whole data errs by eta at most.
@@ -242,6 +250,7 @@ def misspecification_kl(eta: float) -> float:
     return float(br_zcdp_tight(times_up(2, double_up(eta, "eta"))))
 
 
+@takes(eta=NUMBERS)
 @vectorized
 def misspecification_tv(eta: float) -> float:
     """Total variation of the same posterior: at most tanh(eta / 2); its regret is twice that.
@@ -337,6 +346,7 @@ class TradeOff(BoundsTable):
         return ax
 
 
+@takes(epsilon=NUMBER, delta=NUMBER, failure=DOUBLE)
 def trade_off(
     outside: OutsideMass,
     *,
@@ -452,7 +462,8 @@ def _outside_mass(
     if callable(outside):
         return outside, failure, list(np.geomspace(0.01, 100.0, DEFAULT_TRIMS))
     refuse_mask(outside, "values of ell")
-    values = np.sort(np.ravel(np.asarray(outside, float)))
+    read = NUMBERS.of(outside, "outside", "a trade-off")
+    values = np.sort(np.ravel(np.asarray(read, float)))
     if not values.size or np.isnan(values).any() or values[0] < 0.0:
         raise DomainError("values of ell are numbers >= 0", got=f"{values.size} of them")
     more = dkw_halfwidth(values.size, failure / 2.0)

@@ -21,6 +21,7 @@ from pymc_private.errors import DomainError
 from pymc_private.planning.robustness import posterior_kl, posterior_tv
 from pymc_private.planning.table import ACCENT, OTHER, BoundsTable, plain_axes, set_title
 from pymc_private.privacy import Guarantee, br_delta
+from pymc_private.privacy.argument_kinds import DOUBLE, NUMBER, NUMBERS, takes
 from pymc_private.privacy.rounding import format_number, times_up
 from pymc_private.privacy.validation import (
     MAX_COUNT,
@@ -37,6 +38,7 @@ DEFAULT_RECORDS = (1, 2, 5, 10, 20, 50)
 ROUND_UP_FACTOR = 1.0 + 1e-14
 
 
+@takes(R=NUMBERS, draws=NUMBERS, records=NUMBERS)
 @vectorized
 def advantage(R: float, draws: int, records: int = 1) -> float:
     """Largest advantage of any test between two data sets that differ in so many records.
@@ -77,6 +79,7 @@ def advantage(R: float, draws: int, records: int = 1) -> float:
     return min(1.0, pinsker, simple, float(br_delta(0.0, n, length)))
 
 
+@takes(R=NUMBER, target=DOUBLE, records=NUMBER)
 def draws_to_distinguish(R: float, target: float, records: int = 1) -> int:
     """Fewest draws that an adversary needs for an advantage: with fewer, no test has it.
 
@@ -337,6 +340,7 @@ def smallest_reaching(reached: Callable[[int], bool]) -> int:
     return high
 
 
+@takes(log_prior=NUMBERS, log_x=NUMBERS, log_y=NUMBERS)
 def grid_pair(log_prior: np.ndarray, log_x: np.ndarray, log_y: np.ndarray) -> float:
     """Pure epsilon of one posterior draw, for two data sets and parameters on a grid.
 
@@ -384,6 +388,7 @@ def grid_pair(log_prior: np.ndarray, log_x: np.ndarray, log_y: np.ndarray) -> fl
     return float(np.max(np.abs(of_x[either] - of_y[either]), initial=0.0))
 
 
+@takes(alpha=DOUBLE, beta=DOUBLE, n=DOUBLE, x=DOUBLE, y=DOUBLE, lower=DOUBLE, upper=DOUBLE)
 def beta_bernoulli_pair(
     alpha: float, beta: float, n: int, x: int, y: int, lower: float = 0.0, upper: float = 1.0
 ) -> float:
@@ -421,6 +426,7 @@ def beta_bernoulli_pair(
     return _pair_epsilon(max(ratios), min(ratios), evidence[0] - evidence[1])
 
 
+@takes(shape=DOUBLE, rate=DOUBLE, n=DOUBLE, x=DOUBLE, y=DOUBLE, lower=DOUBLE, upper=DOUBLE)
 def gamma_exponential_pair(
     shape: float,
     rate: float,

@@ -9,6 +9,7 @@ from typing import Any
 
 from pymc_private.planning.table import ACCENT, OTHER, BoundsTable, plain_axes, set_title
 from pymc_private.privacy import br_tv, br_zcdp_tight
+from pymc_private.privacy.argument_kinds import NUMBERS, takes
 from pymc_private.privacy.rounding import times_up
 from pymc_private.privacy.validation import (
     check_count,
@@ -21,6 +22,7 @@ from pymc_private.privacy.validation import (
 DEFAULT_RECORDS = (1, 2, 5, 10, 20, 50, 100)
 
 
+@takes(R=NUMBERS, records=NUMBERS)
 @vectorized
 def posterior_kl(R: float, records: int = 1) -> float:
     """Divergence KL of the posteriors of two data sets that differ in so many records, rounded up.
@@ -52,6 +54,7 @@ def posterior_kl(R: float, records: int = 1) -> float:
     return float(br_zcdp_tight(_group_range(R, records)))
 
 
+@takes(R=NUMBERS, records=NUMBERS)
 @vectorized
 def posterior_tv(R: float, records: int = 1) -> float:
     """Total variation of the same two posteriors: at most tanh(k R / 4), rounded up.

@@ -23,6 +23,7 @@ from scipy.special import ndtr, ndtri
 from pymc_private.errors import DomainError
 from pymc_private.planning.table import BoundsTable, plain_axes, set_title
 from pymc_private.privacy import mu_affordable
+from pymc_private.privacy.argument_kinds import DOUBLE, DOUBLES, takes
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import check_count, check_open_unit, check_positive
 
@@ -32,6 +33,7 @@ EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 LINE_COLORS = ("#cfe0ef", "#9fc1df", "#6ea2cf", "#3f83bf", "#2b6298", "#1d4266")
 
 
+@takes(effect=DOUBLES, sd=DOUBLES, level=DOUBLE, null=DOUBLES, prior_mean=DOUBLES, prior_sd=DOUBLE)
 def detection_power(
     effect: Any,
     sd: Any,

@@ -168,15 +168,12 @@ class Guarantee:
 
         What is not proved is infinite. Accounting: as in `bounded_range_of`, and sqrt(N) mu-GDP.
         """
-        R, mu = _parse_exact(R, "R"), _parse_exact(mu, "mu")
-        if math.isinf(mu):
+        wide, up = (double_up(_parse_exact(v, n), n) for v, n in ((R, "R"), (mu, "mu")))
+        if math.isinf(up):
             return cls.bounded_range_of(R, draws, **options)
-        up = double_up(mu, "mu")
-        if math.isinf(R):
+        if math.isinf(wide):
             return cls._of(PrivacyEvent("gdp", up, 0.0, draws), **options)
-        return cls._of(
-            PrivacyEvent("bounded_range", double_up(R, "R"), 0.0, draws, mu=up), **options
-        )
+        return cls._of(PrivacyEvent("bounded_range", wide, 0.0, draws, mu=up), **options)
 
     @classmethod
     def dirichlet_of(
@@ -218,6 +215,7 @@ class Guarantee:
         """
         check_record_neighbors(options.get("neighbors", SUBSTITUTE))
         r, alpha = _parse_exact(r, "r"), _parse_exact(alpha, "alpha")
+        check_positive(alpha=alpha)
         return cls._of(
             PrivacyEvent("gamma_shift", double_up(r, "r"), 0.0, draws, double_down(alpha)),
             **options,
@@ -302,6 +300,12 @@ class Guarantee:
             1 if check_record_neighbors(options.get("neighbors", SUBSTITUTE)) == ADD_REMOVE else 2
         )
         cells = each * check_count(tables, "the number of tables")
+        if not isinstance(distribution, str):
+            raise DomainError(
+                "a distribution of noise has a name",
+                got=type(distribution).__name__,
+                allowed="'discrete_gaussian', 'gaussian', 'laplace'",
+            )
         if distribution == "laplace":
             return cls.laplace_of(cells, noise, **options)
         ratio = _exact_ratio(1, noise) ** 2
@@ -345,7 +349,8 @@ class Guarantee:
     def rdp(self, order: float) -> float:
         """Renyi divergence of an order >= 1, nats, rounded up; inf where there is none."""
         check_renyi_order(order)
-        return sum_up(event.renyi(order) for event in self.events)
+        at = math.inf if order == math.inf else order  # a Decimal may be infinite, too
+        return sum_up(event.renyi(at) for event in self.events)
 
     def epsilon(self, delta: float = 0.0) -> float:
         """Smallest epsilon (nats) that any method proves at `delta` in [0, 1), rounded up."""
@@ -488,6 +493,12 @@ class Guarantee:
         Incompatible
             This is no stored guarantee.
         """
+        if not isinstance(record, Mapping):
+            raise Incompatible(
+                "this is not a stored guarantee",
+                got=type(record).__name__,
+                allowed="what Guarantee.to_dict gave",
+            )
         try:
             events = tuple(event_from_json(row) for row in record["events"])
             named = record["assumptions"]
@@ -495,8 +506,12 @@ class Guarantee:
                 raise TypeError(named)
             words = (record["neighbors"], record["theorem"], tuple(named))
             return cls(events, *words, record["planned"])
-        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
-            raise Incompatible("this is not a stored guarantee") from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise Incompatible(
+                "this is not a stored guarantee",
+                got="other entries",
+                allowed="what Guarantee.to_dict gave",
+            ) from error
 
     def __repr__(self) -> str:
         if any(event.kind == "none" for event in self.events):

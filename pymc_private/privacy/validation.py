@@ -116,7 +116,9 @@ def check_flags(**named: Any) -> None:
     """Refuse what is neither True nor False: the text "no" would count as a yes."""
     for name, value in named.items():
         if not isinstance(value, bool | np.bool_):
-            raise DomainError(f"{name}= is True or False", got=repr(value)[:60])
+            raise DomainError(
+                f"{name}= is True or False", got=_short_repr(value)[:60], allowed="True, False"
+            )
 
 
 def check_renyi_order(order: Any) -> None:

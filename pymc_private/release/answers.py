@@ -19,11 +19,13 @@ import scipy
 
 from pymc_private.errors import DomainError, suggest_arguments
 from pymc_private.privacy import cards, psaqr_dialogue_loss, psaqr_loss, psaqr_net_loss
+from pymc_private.privacy.argument_kinds import DOUBLE, MAPPING
 from pymc_private.privacy.rounding import format_count
-from pymc_private.privacy.validation import check_count, check_nonnegative, is_number
+from pymc_private.privacy.validation import check_count, check_nonnegative
 from pymc_private.release import display, plots
 from pymc_private.release.allowed import ReleaseContents
 from pymc_private.release.chain_draws import as_draws
+from pymc_private.release.estimates import check_failure
 from pymc_private.release.expression_arithmetic import OutOfBounds
 from pymc_private.release.expressions import draws_dict
 from pymc_private.release.release import Release, check_release
@@ -250,8 +252,7 @@ def answer(
     asked = [None] if queries is None else _query_list(queries)
     if not asked:
         raise DomainError("There is no query to answer.", do="pass queries=None, or one or more")
-    if not (is_number(delta) and 0 < delta < 1):
-        raise DomainError("A bound fails with a probability inside (0, 1).", got=delta)
+    check_failure(delta)
     number = _number_of_queries(possible_queries, len(asked))
     theta = draws_dict(source)
     if lipschitz is not None:
@@ -564,10 +565,12 @@ def _loss_table(
     truths: Mapping[Hashable, Any], losses: Mapping[Hashable, Mapping[Hashable, float]]
 ) -> dict[Hashable, list[float]]:
     """Losses by action, in the order of the hypotheses; refuses missing and infinite ones."""
+    losses = MAPPING.of(losses, "losses", "choose")
     if not losses:
         raise DomainError("There is no action to choose from.", allowed="one or more")
     table = {}
     for action, row in losses.items():
+        row = MAPPING.of(row, f"row of losses ({action!r})", "choose")
         missing = [name for name in truths if name not in row]
         unknown = [name for name in row if name not in truths]
         if missing or unknown:
@@ -576,9 +579,13 @@ def _loss_table(
                 got=", ".join(map(str, row)),
                 allowed=", ".join(map(str, truths)),
             )
-        table[action] = [float(row[name]) for name in truths]
+        table[action] = [
+            float(DOUBLE.of(row[name], f"loss ({action!r}, {name!r})", "choose")) for name in truths
+        ]
         if not np.isfinite(table[action]).all():
-            raise DomainError(f"The losses of action {action!r} are finite numbers.")
+            raise DomainError(
+                f"The losses of action {action!r} are finite numbers.", allowed="-inf < loss < inf"
+            )
     return table
 
 
@@ -614,8 +621,7 @@ class Dialogue:
     """
 
     def __init__(self, release: Release, *, delta: float = 0.05) -> None:
-        if not (is_number(delta) and 0 < delta < 1):
-            raise DomainError("A bound fails with a probability inside (0, 1).", got=delta)
+        check_failure(delta)
         self.release, self.delta = check_release(release), delta
         self._counts: list[int] = []
         self._answers = Answers()

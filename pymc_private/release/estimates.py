@@ -279,7 +279,9 @@ def interval(
         As :func:`quantile`; ``prob`` outside (0, 1).
     """
     if not (is_number(prob) and 0 < prob < 1):
-        raise DomainError("The mass of an interval lies inside (0, 1).", got=prob)
+        raise DomainError(
+            "The mass of an interval lies inside (0, 1).", got=prob, allowed="0 < prob < 1"
+        )
     levels = [round((1 - prob) / 2, 12), round((1 + prob) / 2, 12)]  # 0.05, not 0.0499999999999999
     return quantile(release, name, levels, delta=delta)
 
@@ -392,7 +394,9 @@ def _half_width(draws: int, elements: int, delta: float) -> float:
 def check_failure(delta: Any) -> float:
     """A failure probability as a double; refuses one outside (0, 1)."""
     if not (is_number(delta) and 0 < delta < 1):
-        raise DomainError("A bound fails with a probability inside (0, 1).", got=delta)
+        raise DomainError(
+            "A bound fails with a probability inside (0, 1).", got=delta, allowed="0 < delta < 1"
+        )
     return float(delta)
 
 

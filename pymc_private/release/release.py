@@ -15,8 +15,9 @@ import xarray as xr
 
 from pymc_private.errors import DomainError, Incompatible, PointsElsewhere, suggest_arguments
 from pymc_private.privacy import cards
+from pymc_private.privacy.argument_kinds import GUARANTEE, MAPPING
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.validation import check_file_path
+from pymc_private.privacy.validation import check_file_path, check_flags
 from pymc_private.release import citations, display, estimates, storage
 from pymc_private.release.allowed import (
     as_float,
@@ -75,7 +76,9 @@ class Release(Publishable):
         facts: Mapping[str, Any],
         private: bool = True,
     ) -> None:
-        plain = check_facts(facts)
+        check_flags(private=private)
+        guarantee = GUARANTEE.of(guarantee, "guarantee", "a release")
+        plain = check_facts(MAPPING.of(facts, "facts", "a release"))
         checked = check_posterior(posterior, records=plain.get("records"))
         _refuse_contradictions(checked, guarantee, plain, private)
         for field, value in (

@@ -23,7 +23,7 @@ import xarray as xr
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import format_count
-from pymc_private.privacy.validation import check_file_path
+from pymc_private.privacy.validation import check_file_path, check_flags
 from pymc_private.release.allowed import ReleaseContents, dump_json
 from pymc_private.release.display import release_attributes
 
@@ -48,6 +48,7 @@ class Storable(Protocol):
 def save(release: Storable, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
     """Save a release; a file that holds an equal release is left unchanged."""
     target = check_file_path(path, "the place of a release")
+    check_flags(overwrite=overwrite)
     if target.exists() and not overwrite:
         if _file_equals(release, target):
             return target

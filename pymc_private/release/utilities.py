@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy.validation import check_count
+from pymc_private.privacy.validation import check_count, is_number
 from pymc_private.release.allowed import ReleaseContents
 from pymc_private.release.expression_arithmetic import OutOfBounds
 from pymc_private.release.expressions import draws_dict, evaluate, reason_not_released
@@ -225,7 +225,20 @@ class Subsets:
     sizes: Any = None
 
     def __post_init__(self) -> None:
-        options = tuple(dict.fromkeys(self.options))
+        if isinstance(self.options, str | bytes) or not np.iterable(self.options):
+            raise DomainError(
+                "subsets are of a list of options",
+                got=type(self.options).__name__,
+                allowed="a list, such as Subsets(['a', 'b', 'c'])",
+            )
+        try:
+            options = tuple(dict.fromkeys(self.options))
+        except TypeError:
+            raise DomainError(
+                "an option is a value that can stand in a set",
+                got="lists, arrays or the like",
+                allowed="text, numbers, tuples of these",
+            ) from None
         object.__setattr__(self, "options", options)
         low, high = self._size_bounds()
         if not options or not 0 <= low <= high <= len(options):
@@ -246,7 +259,14 @@ class Subsets:
         """The least and the greatest number of members."""
         if self.sizes is None:
             return 0, len(self.options)
-        low, high = self.sizes if isinstance(self.sizes, tuple) else (self.sizes, self.sizes)
+        both = self.sizes if isinstance(self.sizes, tuple) else (self.sizes, self.sizes)
+        if len(both) != 2 or not all(is_number(v) and 0 <= v < np.inf for v in both):
+            raise DomainError(
+                "the number of members is a whole number, or from one to another",
+                got=repr(self.sizes)[:60],
+                allowed="sizes=2, or sizes=(1, 3)",
+            )
+        low, high = both
         return int(low), int(high)
 
     def __len__(self) -> int:

@@ -206,7 +206,11 @@ def _checked_levels(levels: Sequence[float]) -> tuple[float, ...]:
     except (TypeError, ValueError, OverflowError):  # text, or lists in lists
         masses = ()
     if not masses or not all(0.0 < v < 1.0 for v in masses):
-        raise DomainError("the mass of an interval lies inside (0, 1)", got=repr(levels)[:60])
+        raise DomainError(
+            "the mass of an interval lies inside (0, 1)",
+            got=repr(levels)[:60],
+            allowed="levels=(0.5, 0.9)",
+        )
     return masses
 
 

@@ -35,7 +35,7 @@ from pymc_private.summaries.noise import largest_mu
 from pymc_private.summaries.protocol import Mechanism, Released
 from pymc_private.summaries.rehearse import Rehearsal
 from pymc_private.summaries.second_round import SecondRound, repeated_round
-from pymc_private.summaries.summary import Summary
+from pymc_private.summaries.summary import BETTER_SUMMARY, Summary, refuse_unusable
 from pymc_private.summaries.summary_contents import shapes_of
 from pymc_private.summaries.summary_job import (
     clipped_records_of,
@@ -188,7 +188,11 @@ def refinement_plan(
     Dong, Roth and Su (2022); theory T30, T31, T33-T36.
     """
     _refuse_no_summary(summary)
-    _refuse_unusable(summary)
+    refuse_unusable(
+        summary,
+        "this summary says too little to plan a round from; nothing was charged",
+        BETTER_SUMMARY,
+    )
     delta = as_float(summary.facts["delta"])
     check_positive(epsilon=epsilon)
     declared, mechanism = _model_of(summary, private)
@@ -437,17 +441,6 @@ def _refuse_no_summary(what: Any) -> None:
             got=type(what).__name__,
             allowed="what pmp.summarize or pmp.load returns",
             do="summary = pmp.summarize(plan, ledger=...); pmp.refine(summary, epsilon=0.5)",
-        )
-
-
-def _refuse_unusable(summary: Summary) -> None:
-    """Refuse a summary that its warnings refuse."""
-    refused = [caution.text for caution in summary.warnings if caution.refuse]
-    if refused:
-        raise NotInformative(
-            "this summary says too little to plan a round from; nothing was charged",
-            got="; ".join(refused),
-            do="a new summary of more records, fewer parameters or a larger epsilon",
         )
 
 

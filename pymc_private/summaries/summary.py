@@ -26,6 +26,7 @@ from pymc_private.models.fingerprint import declaration_fingerprint
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.verdict import share_text
 from pymc_private.privacy import cards
+from pymc_private.privacy.argument_kinds import GUARANTEE, MAPPING
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.privacy.validation import check_flags
@@ -79,6 +80,10 @@ ELSEWHERE = {
 """What to write in place of attributes that a summary has not."""
 
 
+BETTER_SUMMARY = "more records, fewer parameters or a larger epsilon, in a new summary"
+"""What may help where its warnings refuse a summary."""
+
+
 class Summary(PointsElsewhere, Publishable):
     """A noisy summary that may be published, with its privacy guarantee.
 
@@ -118,6 +123,10 @@ class Summary(PointsElsewhere, Publishable):
         facts: Mapping[str, Any],
         private: bool = True,
     ) -> None:
+        check_flags(private=private)
+        guarantee = GUARANTEE.of(guarantee, "guarantee", "a summary")
+        facts = MAPPING.of(facts, "facts", "a summary")
+        released = MAPPING.of(released, "released", "a summary")
         plain, arrays = check_summary_facts(facts), check_released(released)
         _refuse_contradictions(guarantee, plain, private)
         digest = fingerprint_of(arrays, header_of(plain, guarantee, bool(private)))
@@ -183,13 +192,11 @@ class Summary(PointsElsewhere, Publishable):
     def _refuse_unusable(self, accept: bool) -> None:
         """Refuse a posterior that the summary's own warnings refuse."""
         check_flags(accept=accept)
-        refused = [caution.text for caution in self.warnings if caution.refuse]
-        if refused and not (accept or self._accepted):
-            raise NotInformative(
+        if not (accept or self._accepted):
+            refuse_unusable(
+                self,
                 "this summary says too little for its posterior to be trusted",
-                got="; ".join(refused),
-                do="more records, fewer parameters or a larger epsilon, in a new summary; or "
-                "summary.model(accept=True)",
+                f"{BETTER_SUMMARY}; or summary.model(accept=True)",
             )
 
     def predictive_model(self, private: PrivateModel | None = None, **covariates: Any) -> pm.Model:
@@ -393,6 +400,13 @@ class SummarySet:
         return hash(self.summaries)
 
 
+def refuse_unusable(summary: Summary, problem: str, do: str) -> None:
+    """Refuse what rests on the posterior of a summary that its own warnings refuse."""
+    refused = [caution.text for caution in summary.warnings if caution.refuse]
+    if refused:
+        raise NotInformative(problem, got="; ".join(refused), do=do)
+
+
 @suggest_arguments
 def load(path: str | os.PathLike[str]) -> Any:
     """Load what `Release.save`, `Summary.save` or `save=` of `summarize` wrote.
@@ -412,6 +426,13 @@ def load(path: str | os.PathLike[str]) -> Any:
         The file is neither, or is damaged.
     """
     content = read_saved_file(path)
+    if content.startswith(b"{"):
+        raise Incompatible(
+            "This file is text, and no release or summary.",
+            got="JSON, as of a saved check",
+            allowed="a file that Release.save or Summary.save wrote",
+            do="of a check: pmp.criticism.Check.load(path)",
+        )
     if holds_group(content, GROUP_OF_SEVERAL):
         return list(SummarySet.from_bytes(content).summaries)
     return Summary.from_bytes(content) if holds_group(content) else Release.from_bytes(content)

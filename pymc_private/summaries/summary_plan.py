@@ -378,18 +378,40 @@ def check_plan_unchanged(plan: SummaryPlan) -> None:
     )
 
 
-def sampling_time(size: int) -> str:
+def sampling_time(size: int, nodes: int = 0) -> str:
     """Rough time of `pm.sample` on one core, in words: four chains of 2,000 steps, compilation too.
 
-    Of 22 ordinary models it took up to 36 seconds of processor time for one to four parameters, and
-    minutes for a hierarchy of 24 (`python -m benchmarks.ordinary_models --sampling`).
+    It is a range: from half to twice what a step is expected to take, by the number of parameters
+    and of nodes (outcomes at rows of the reference) of the likelihood. The words held of six
+    summaries: 8 to 31 seconds of processor time for two to four parameters and few nodes, 76 and
+    106 seconds of zero-inflated counts with 2,600 nodes; hierarchies of 24 parameters took minutes
+    (`python -m benchmarks.ordinary_models --sampling`).
+
+    Parameters
+    ----------
+    size, nodes : int
     """
-    seconds = 10.0 + 5.0 * size + 0.5 * size**2
-    return next(words for most, words in SAMPLING_TIMES if seconds <= most)
+    gradient = 1.5e-4 + 6.5e-7 * nodes + 5e-6 * size**2
+    seconds = 15.0 + TOTAL_STEPS * (4.0 + 0.4 * size) * gradient
+    low, high = _duration(seconds / 2.0), _duration(seconds * 2.0)
+    return low if low == high else f"{low} to {high}"
 
 
-SAMPLING_TIMES = ((60.0, "under a minute"), (600.0, "minutes"), (math.inf, "an hour or more"))
-"""Times of sampling, in seconds, and their words."""
+def _sampling_time_of(mechanism: Mechanism) -> str:
+    """The time of a mechanism's model."""
+    return sampling_time(mechanism.parameters.size, getattr(mechanism, "nodes", 0))
+
+
+TOTAL_STEPS = 8000
+"""Steps of four chains, those of tuning included."""
+
+
+def _duration(seconds: float) -> str:
+    """A duration in words, rounded up."""
+    if seconds <= 60.0:
+        return "under a minute"
+    minutes = math.ceil(seconds / 60.0)
+    return f"{minutes} minutes" if minutes < 90 else f"{math.ceil(minutes / 60.0)} hours"
 
 
 def plan_lines(plan: SummaryPlan) -> Iterator[str]:
@@ -423,7 +445,7 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
             "nats (8 of 10 prior draws, without privacy): real ones may tell more or less"
         )
     yield (
-        f"expected time of pm.sample: {sampling_time(plan.mechanism.parameters.size)} on one core, "
+        f"expected time of pm.sample: {_sampling_time_of(plan.mechanism)} on one core, "
         "however many records (its model holds none)"
     )
     if plan.reason:

@@ -143,6 +143,16 @@ def test_what_cannot_be_checked_is_refused_and_nothing_is_charged(summary, plan)
     assert book.entries == cells.entries == ()
 
 
+def test_a_summary_that_its_warnings_refuse_is_checked_by_request_alone(summary):
+    facts = summary.facts | {"cautions": [{"text": "far out", "refuse": True}]}
+    doubted = pmp.Summary(summary.released, summary.guarantee, facts, summary.private)
+    doubted = doubted.with_origin(*summary.of_model(None))
+    with pytest.raises(NotInformative, match="far out"):
+        pmp.check_plan(doubted, "link", **BUDGET)
+    plan = pmp.check_plan(doubted, "link", accept=True, **BUDGET)
+    assert plan.summary().startswith("WARNING: far out")
+
+
 def test_a_summary_of_another_kind_is_refused():
     rows = {"y": np.random.default_rng(0).integers(0, 2, 100)}
     with pm.Model() as model:

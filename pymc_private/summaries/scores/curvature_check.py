@@ -34,8 +34,13 @@ MOST_HIDDEN = 0.5
 """Largest share of the coefficients of groups that may be hidden."""
 SHOWN = 5
 """Most hidden coefficients that are listed."""
-FEW_USABLE, RISKY = 0.2, 0.9
-"""Expected shares of usable summaries below which none is made, and below which a plan warns."""
+FEW_USABLE, RISKY = 0.2, 0.99
+"""Expected shares of usable summaries below which none is made, and below which a plan warns.
+
+Against whole simulated releases, 100 each, of a logistic regression of 200 to 1,000 records it was
+right within their error (8%, 14%, 11%, 4%, 3%, 0.2% expected; 8, 15, 9, 4, 0, 0 found); of 100
+persons with up to 3 rows it is rough (58% expected, 32 found).
+"""
 NOISES, SEED = 40, 20260104
 
 
@@ -135,8 +140,10 @@ def expected_caution(share: float) -> list[Caution]:
         return []
     return [
         Caution(
-            f"about {1.0 - share:.0%} of such summaries cannot be used, since noise hides part of "
-            "their curvature; that shows only after the charge"
+            f"about {1.0 - share:.0%} of such summaries are refused when they are read, since "
+            "noise hides part of their curvature: a rough figure, of simulated curvatures; that "
+            "shows only after the charge, which stays. A larger epsilon, more records or fewer "
+            "parameters make it rarer"
         )
     ]
 

@@ -315,6 +315,11 @@ class ScoreMechanism:
         expected, _ = clip_rows(frame, final.bound, final.weight_bound).moments(weights)
         return usable_share(expected, noise(final.weight_bound), self.design.structure)
 
+    @cached_property
+    def nodes(self) -> int:
+        """Outcomes at rows of the reference that the likelihood sums over."""
+        return int(score_rows(self.model, self.read.mean, self.design.small.rows).mass.size)
+
     def cautions(self) -> list[Caution]:
         """Reasons for doubt that are known before the charge."""
         found = [*self.doubts, *expected_caution(self.usable)]

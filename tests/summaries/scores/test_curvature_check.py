@@ -13,6 +13,7 @@ from pymc_private.summaries.coverage import coordinate_names
 from pymc_private.summaries.noise import SimulatedNoise
 from pymc_private.summaries.scores.curvature_check import (
     REFUSE_EIGENVALUE,
+    expected_caution,
     hidden_caution,
     told_directions,
     usable_share,
@@ -61,6 +62,14 @@ def test_a_plan_counts_summaries_with_a_hidden_group_as_usable():
     assert usable_share(expected, 1.0, of_groups()) > 0.9
     shared = np.diag([30.0, 30.0, 30.0, 30.0, 0.5])
     assert usable_share(shared, 1.0, of_groups()) < 0.9
+
+
+def test_a_chance_of_refusal_above_one_percent_is_said():
+    assert expected_caution(0.995) == []
+    (caution,) = expected_caution(0.98)
+    assert caution.text.startswith("about 2% of such summaries are refused")
+    assert "rough" in caution.text
+    assert not caution.refuse
 
 
 def test_many_hidden_groups_are_counted():

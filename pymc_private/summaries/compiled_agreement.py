@@ -130,12 +130,17 @@ def _signs_agree(loops: Any) -> bool:
 
 
 def _hashes_agree(loops: Any) -> bool:
+    """Of columns that may be written to, and of those that engines lend."""
     found, column = np.random.default_rng(8).integers(0, 2**64, (2, COUNT), dtype=np.uint64)
-    mix, folded = found.copy(), found.copy()
-    loops.mix_column(mix, column, SECOND, FIRST, SECOND)
-    loops.fold_column(folded, column, MIXER)
-    same = np.array_equal(mix, mixed((found ^ column) + SECOND))
-    return same and np.array_equal(folded, fold(found, column))
+    same = True
+    for is_own in (True, False):
+        column.flags.writeable = is_own
+        mix, folded = found.copy(), found.copy()
+        loops.mix_column(mix, column, SECOND, FIRST, SECOND)
+        loops.fold_column(folded, column, MIXER)
+        same &= np.array_equal(mix, mixed((found ^ column) + SECOND))
+        same &= np.array_equal(folded, fold(found, column))
+    return same
 
 
 def made_up_score(rng: np.random.Generator, bound: float, weight_bound: float) -> TwoValuedScore:

@@ -8,13 +8,28 @@ them at once; no operation mixes rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
 BLOCK = 512
 """Rows of which all intermediate numbers stay close to the processor."""
-SHARED = {"nogil": True, "error_model": "numpy"}
+
+
+def compiled_loop(function: Callable[..., Any], **options: Any) -> Any:
+    """A compiled function that leaves other threads alone, kept on disk for other processes.
+
+    Numba keeps it beside this file or in the user's cache, whichever can be written; where neither
+    can, each process compiles its own.
+    """
+    made = njit(nogil=True, error_model="numpy", **options)(function)
+    with suppress(RuntimeError):  # nowhere to write
+        made.enable_caching()
+    return made
 
 
 # ---- scores of outcomes with two values (`scores.clipped_scores`) -------------------------------
@@ -106,7 +121,7 @@ def _weighted_pair(
     return (psi if _is_finite(psi) else 0.0), root
 
 
-@njit(**SHARED)
+@compiled_loop
 def two_valued_terms(
     jacobian: np.ndarray,
     metric: np.ndarray,
@@ -151,7 +166,7 @@ def two_valued_terms(
 
 
 # ---- sums on lattices (`lattice`, `weighted_sums`) ----------------------------------------------
-@njit(**SHARED)
+@compiled_loop
 def vector_sums(
     values: np.ndarray,
     light: np.ndarray,
@@ -192,7 +207,7 @@ def vector_sums(
             sums[1, k] += some
 
 
-@njit(**SHARED)
+@compiled_loop
 def gram_vectors(
     factors: np.ndarray, limits: tuple[float, float, float], found: np.ndarray, left: np.ndarray
 ) -> None:
@@ -222,7 +237,7 @@ def gram_vectors(
 
 
 # ---- hashes of rows (`tables.coins`, `tables.table_rows`) ---------------------------------------
-@njit(**SHARED)
+@compiled_loop
 def mix_column(found: np.ndarray, column: np.ndarray, key: int, first: int, second: int) -> None:
     """One step of `coins.Coins.numbers`: in place, of unsigned integers."""
     for i in range(len(found)):
@@ -232,7 +247,7 @@ def mix_column(found: np.ndarray, column: np.ndarray, key: int, first: int, seco
         found[i] = x ^ (x >> np.uint64(31))
 
 
-@njit(**SHARED)
+@compiled_loop
 def fold_column(found: np.ndarray, column: np.ndarray, mixer: int) -> None:
     """One step of `table_rows.read_of`: in place, of unsigned integers."""
     for i in range(len(found)):

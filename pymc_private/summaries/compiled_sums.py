@@ -9,11 +9,12 @@ and left to NumPy.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
-from numba import njit
 from numba.extending import register_jitable
 
-from pymc_private.summaries.compiled_loops import SHARED, _larger
+from pymc_private.summaries.compiled_loops import _larger, compiled_loop
 
 ROWS = 256
 """Rows of a block: sums of weighted products, each hardly above 2^44, stay exact doubles."""
@@ -135,7 +136,7 @@ def _units(
         kept[i] = kept[i] and top[i] <= largest and square[i] <= most
 
 
-@njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@partial(compiled_loop, fastmath={"reassoc", "contract"})
 def _exact_product(one: np.ndarray, other: np.ndarray) -> float:
     """The sum of products of integers whose sums stay below 2^53: exact in any order."""
     total = 0.0
@@ -182,7 +183,7 @@ def _drop(units: np.ndarray, kept: np.ndarray) -> None:
             row[i] = row[i] if kept[i] else 0.0
 
 
-@njit(**SHARED)
+@compiled_loop
 def two_valued_sums(
     rows: np.ndarray,
     second: np.ndarray,
@@ -253,7 +254,7 @@ def two_valued_sums(
             _add_matrices(other, given, units, matrices)
 
 
-@njit(**SHARED)
+@compiled_loop
 def numbers_of_rows(
     columns: np.ndarray,
     keyed: np.ndarray,

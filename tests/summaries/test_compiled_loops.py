@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from numba.core.dispatcher import Dispatcher
 
 import pymc_private as pmp
 from pymc_private.errors import Incompatible
@@ -18,6 +19,7 @@ from pymc_private.summaries.compiled_agreement import (
     rows_near_a_bound,
     scored_rows,
 )
+from pymc_private.summaries.compiled_loops import compiled_loop
 from pymc_private.summaries.compiling import (
     COMPILED_FROM,
     COMPILER,
@@ -230,6 +232,14 @@ def test_loops_are_compiled_for_many_rows_only_and_done_without_where_numba_fail
     assert made.wanted
     assert made.loops is None
     assert made._found == {ROWS: None}
+
+
+def test_a_loop_is_compiled_where_nothing_can_be_written(monkeypatch):
+    def fails(self):
+        raise RuntimeError("no locator")
+
+    monkeypatch.setattr(Dispatcher, "enable_caching", fails)
+    assert compiled_loop(lambda x: x + 1.0)(2.0) == 3.0
 
 
 def test_a_sum_with_noise_is_the_same_either_way(compiler, monkeypatch):

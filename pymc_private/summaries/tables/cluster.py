@@ -28,11 +28,11 @@ from scipy import special
 
 from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.summaries.exact_totals import Totals, added_totals
-from pymc_private.summaries.tables.column_sums import column_sums
+from pymc_private.summaries.tables.column_sums import checked_batch, column_sums
 from pymc_private.summaries.tables.table_batches import Batch
 from pymc_private.summaries.tables.table_columns import COIN
 from pymc_private.summaries.tables.table_progress import Told
-from pymc_private.summaries.tables.table_rows import Reading, RowReader, joined, read_of
+from pymc_private.summaries.tables.table_rows import Reading, RowReader, joined
 from pymc_private.summaries.term_totals import SentOnce
 from pymc_private.summaries.weighted_sums import WeightedSums
 
@@ -99,9 +99,9 @@ class CheckPart:
         found, pilots = CheckedPart(), []
         try:
             for given in batches:
-                batch = self.reader.checked(given, first=not found.reading.rows)
-                found.reading += read_of(batch)
-                pilots.append(self.reader.pilots(batch) or {})
+                reading, chosen = checked_batch(self.reader, given, not found.reading.rows)
+                found.reading += reading
+                pilots.append(chosen or {})
         except DomainError as error:
             return CheckedPart(refusal=(error.problem, error.got, error.allowed, error.do))
         found.pilots = joined(pilots) if pilots and self.reader.coins is not None else None

@@ -104,6 +104,15 @@ def checked_columns(reader: RowReader, given: Batch, first: bool) -> Columns | N
     return found
 
 
+def checked_batch(reader: RowReader, given: Batch, first: bool) -> tuple[Reading, Batch | None]:
+    """What was read of a batch, and its pilots, if there are coins; refused as by `checked`."""
+    found = checked_columns(reader, given, first)
+    if found is not None:
+        return found.reading, found.pilots(reader)
+    batch = reader.checked(given, first)
+    return read_of(batch), reader.pilots(batch)
+
+
 @dataclass(frozen=True, eq=False)
 class ColumnSums:
     """Weighted sums of a batch of a table.

@@ -38,7 +38,7 @@ from pymc_private.summaries.tables.cluster import (
     try_on_workers,
 )
 from pymc_private.summaries.tables.coins import Coins
-from pymc_private.summaries.tables.column_sums import checked_columns, column_sums
+from pymc_private.summaries.tables.column_sums import checked_batch, column_sums
 from pymc_private.summaries.tables.table_batches import ROWS, Table
 from pymc_private.summaries.tables.table_columns import COIN, SourceColumns
 from pymc_private.summaries.tables.table_progress import Told
@@ -312,9 +312,10 @@ class FirstReading:
     def take(self, given: dict[str, np.ndarray]) -> None:
         """Read a batch, which may have further columns."""
         first = not self.reading.rows
-        if self.kept is None and (found := checked_columns(self.reader, given, first)) is not None:
-            self.reading += found.reading
-            self.pilots.append(found.pilots(self.reader))
+        if self.kept is None:  # no records are needed but those of pilots
+            reading, chosen = checked_batch(self.reader, given, first)
+            self.reading += reading
+            self.pilots += [] if chosen is None else [chosen]
             return
         batch = self.reader.checked(given, first)
         self.reading += read_of(batch)

@@ -1,8 +1,10 @@
 """Persons with several rows as records, beside rows as records of units of several (T24).
 
 Run ``python -m benchmarks.noise_aware_persons [simulations] [epsilon] [setting] ...``, a setting
-being ``family:persons:rows``, for example ``logistic:1000:4``; with ``:alike`` behind it the two
-covariates of a person's rows are correlated (.5), else independent. Numbers of rows are uniform
+being ``family:persons:rows``, for example ``logistic:1000:4`` (logistic, poisson, normal,
+negative_binomial); with ``:alike`` behind it the two covariates of a person's rows are correlated
+(.5), else independent; with ``:slopes`` persons have a slope of the first covariate, too,
+correlated with their intercept (LKJ prior). Numbers of rows are uniform
 from one to the most. In each simulation parameters come from the prior and rows from the model:
 predictor c + x b + a of the person, a ~ N(0, s). All posteriors are found by importance sampling.
 
@@ -36,7 +38,8 @@ from pymc_private.summaries.coverage import coordinate_names
 from pymc_private.summaries.noise import SimulatedNoise
 
 DELTA, SEED, LEVEL, HALF = 1e-6, 41, (0.05, 0.95), (0.25, 0.75)
-PRIOR_SD = {"logistic": 1.0, "normal": 1.0, "poisson": 0.5}
+PRIOR_SD = {"logistic": 1.0, "normal": 1.0, "poisson": 0.5, "negative_binomial": 0.5}
+COUNTS = ("poisson", "negative_binomial")
 MOST_COUNT, WIDEST = 200.0, 12.0
 SETTINGS = ("logistic:1000:4", "poisson:1000:4", "normal:1000:4")
 DRAWS = 1500
@@ -44,18 +47,18 @@ DRAWS = 1500
 
 @dataclass(frozen=True)
 class Setting:
-    """A family, numbers of persons and of rows, and whether a person's covariates are alike."""
+    """A family, numbers of persons and of rows, and ``alike`` or ``slopes``."""
 
     family: str
     persons: int
     most: int
-    alike: str = ""
+    kind: str = ""
 
     @classmethod
     def of(cls, text: str) -> Setting:
         """A setting as it is written."""
-        family, persons, most, *alike = text.split(":")
-        return cls(family, int(persons), int(most), *alike)
+        family, persons, most, *kind = text.split(":")
+        return cls(family, int(persons), int(most), *kind)
 
     def rows(self, at: dict[str, Any], rng: np.random.Generator) -> dict[str, np.ndarray]:
         """One data set, a line per row."""
@@ -63,51 +66,70 @@ class Setting:
         who = np.repeat(np.arange(self.persons), counts)
         own = rng.uniform(-1, 1, (self.persons, 2))[who]
         x = rng.uniform(-1, 1, (len(who), 2))
-        if self.alike:
+        if self.kind == "alike":
             x = (own + x) / 2.0
-        a = float(at["s"]) * rng.standard_normal(self.persons)
-        eta = float(at["c"]) + x @ np.asarray(at["b"]) + a[who]
+        eta = float(at["c"]) + x @ np.asarray(at["b"])
+        if self.kind == "slopes":
+            lower = np.zeros((2, 2))
+            lower[np.tril_indices(2)] = np.asarray(at["chol"])
+            a, slope = lower @ rng.standard_normal((2, self.persons))
+            eta = eta + a[who] + slope[who] * x[:, 0]
+        else:
+            eta = eta + (float(at["s"]) * rng.standard_normal(self.persons))[who]
         if self.family == "logistic":
             y = 1.0 * (rng.random(len(who)) < 1.0 / (1.0 + np.exp(-eta)))
-        elif self.family == "poisson":
-            y = np.minimum(rng.poisson(np.exp(np.minimum(eta, 20.0))), MOST_COUNT)
+        elif self.family in COUNTS:
+            mean = np.exp(np.minimum(eta, 20.0))
+            if self.family == "negative_binomial":
+                mean *= rng.gamma(float(at["alpha"]), 1.0 / float(at["alpha"]), len(who))
+            y = np.minimum(rng.poisson(mean), MOST_COUNT)
         else:
             y = np.clip(eta + float(at["sigma"]) * rng.standard_normal(len(who)), -WIDEST, WIDEST)
         return {"who": who, "x": x, "y": y}
 
     def model(self, data: dict[str, np.ndarray], effects: bool) -> pm.Model:
         """The model with or without effects of persons."""
-        sd, coords = PRIOR_SD[self.family], {"person": range(self.persons)}
+        sd, coords = PRIOR_SD[self.family], {"person": range(self.persons), "effect": range(2)}
         with pm.Model(coords=coords | {"row": range(len(data["y"]))}) as model:
             x = pm.Data("x", data["x"], dims=("row", None))
             eta = pm.Normal("c", 0, sd) + x @ pm.Normal("b", 0, sd, shape=2)
-            if effects:
+            if effects and self.kind == "slopes":
+                sd = pm.LogNormal.dist(-0.5, 0.5, size=2)
+                chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2.0, sd_dist=sd)
+                own = pm.MvNormal("a", np.zeros(2), chol=chol, dims=("person", "effect"))
+                eta = eta + own[data["who"], 0] + own[data["who"], 1] * x[:, 0]
+            elif effects:
                 s = pm.LogNormal("s", -0.5, 0.5)
                 eta = eta + pm.Normal("a", 0, s, dims="person")[data["who"]]
             if self.family == "logistic":
                 pm.Bernoulli("y", logit_p=eta, observed=data["y"].astype(int), dims="row")
             elif self.family == "poisson":
                 pm.Poisson("y", pm.math.exp(eta), observed=data["y"].astype(int), dims="row")
+            elif self.family == "negative_binomial":
+                alpha = pm.LogNormal("alpha", 1.0, 0.5)
+                y = data["y"].astype(int)
+                pm.NegativeBinomial("y", mu=pm.math.exp(eta), alpha=alpha, observed=y, dims="row")
             else:
                 pm.Normal("y", eta, pm.LogNormal("sigma", 0, 0.5), observed=data["y"], dims="row")
         return model
 
     def private(self, effects: bool) -> pmp.PrivateModel:
         """The model with its domains, of rows that stand in for those of all data sets."""
-        start = {"c": 0.0, "b": [0.0, 0.0], "s": 0.5, "sigma": 1.0}
+        start = {"c": 0.0, "b": [0.0, 0.0], "s": 0.5, "sigma": 1.0, "alpha": 2.0}
+        start["chol"] = [0.5, 0.0, 0.5]
         model = self.model(self.rows(start, np.random.default_rng(0)), effects)
         domain: dict[str, Any] = {"x": (-1.0, 1.0), "y": {0, 1}}
         if self.family != "logistic":
-            domain["y"] = (0.0, MOST_COUNT) if self.family == "poisson" else (-WIDEST, WIDEST)
+            domain["y"] = (0.0, MOST_COUNT) if self.family in COUNTS else (-WIDEST, WIDEST)
         if not effects:
             units = {"records": "row", "records_per_unit": self.most}
             return pmp.privatize(model, domain=domain, **units)
-        shared = pmp.marginalize(model, "a", rows_per_record=self.most)
+        shared = pmp.marginalize(model, "a", rows_per_record=self.most, points=3)
         return pmp.privatize(shared, records="person", domain=domain)
 
     def by_person(self, data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The same rows with one record per person."""
-        shared = pmp.marginalize(self.model(data, True), "a", rows_per_record=self.most)
+        shared = pmp.marginalize(self.model(data, True), "a", rows_per_record=self.most, points=3)
         return {v.name: np.asarray(v.get_value(), float) for v in shared.data_vars}
 
 

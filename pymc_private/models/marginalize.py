@@ -62,10 +62,12 @@ def marginalize(
     model : pymc.Model
     *names : str
         Free variables with one entry per record: normal, or discrete with few values (Bernoulli,
-        Categorical, Binomial, DiscreteUniform). Together they are summed over all combinations.
+        Categorical, Binomial, DiscreteUniform); or an MvNormal with two, such as an intercept and a
+        slope. Together they are summed over all combinations.
     points : int
         Nodes of the Gauss-Hermite rule of a normal variable, 3 to 101. A record that tells much
-        about its own entry (many items) needs more.
+        about its own entry (many items) needs more. Summaries of persons with several rows have
+        nodes of their own.
     rows_per_record : int, optional
         For a model with one line per row of a person, which reads the variables by an index of
         persons: the most rows that a person may own, a public number. Arrays of rows become arrays
@@ -134,8 +136,11 @@ def marginalize(
         each = [_sum_of_row(logps[values[rv]]) for rv in outcomes]
     else:
         each = [rows.term(logps[values[rv]]) for rv in outcomes]
-    nodes = [_nodes_of(rv, inputs[rv], points) for rv in latents]
-    whole = _summed(pt.add(*each) if len(each) > 1 else each[0], nodes)
+    term = pt.add(*each) if len(each) > 1 else each[0]
+    if _are_several_normal(latents):
+        whole = _integrated(term, latents, inputs, points)
+    else:
+        whole = _summed(term, [_nodes_of(rv, inputs[rv], points) for rv in latents])
     back = {variable: rv for rv, variable in inputs.items() if rv not in latents}
     (whole,) = graph_replace([whole], back, strict=False)
     return _rebuilt(copy, latents, values, whole, rows)
@@ -224,12 +229,17 @@ def _refuse_shared(model: pm.Model, latents: Sequence[Variable]) -> None:
     known = model.eval_rv_shapes()
     shapes = {rv: tuple(int(size) for size in known[rv.name]) for rv in latents}
     counts = {shape[0] if shape else 0 for shape in shapes.values()}
-    bad = [rv.name for rv, shape in shapes.items() if len(shape) != 1 or shape[0] < 2]
+    pairs = [rv for rv in latents if distribution_class(rv) == "MvNormalRV"]
+    bad = [
+        rv.name
+        for rv, shape in shapes.items()
+        if not shape or shape[0] < 2 or shape[1:] != ((2,) if rv in pairs else ())
+    ]
     if bad or len(counts) != 1:
         raise Unsupported(
             "a variable that is shared by records cannot be summed out: its sum couples them",
             got=", ".join(f"{rv.name}: shape {shape}" for rv, shape in shapes.items()),
-            allowed="variables with one entry per record",
+            allowed="variables with one entry per record, or an MvNormal with two",
             do="leave it in the model: sampler='grid' draws discrete ones",
         )
 
@@ -274,7 +284,9 @@ def _check_rows(
     }
     labels = {variable: np.full(np.shape(value), NONE) for variable, value in known.items()}
     n = int(shapes[latents[0].name][0])
-    labels |= {inputs[latent]: np.arange(n) for latent in latents}
+    for latent in latents:
+        own = np.arange(n).reshape(-1, *[1] * (latent.type.ndim - 1))
+        labels[inputs[latent]] = np.broadcast_to(own, tuple(shapes[latent.name])).copy()
     try:
         found = np.asarray(element_labels([term], labels, known)[term])
     except NotCertified as error:
@@ -338,6 +350,15 @@ def _nodes_of(rv: Variable, entry: Variable, points: int) -> Nodes:
     return Nodes(entry, values, [pt.atleast_1d(each) for each in logs])
 
 
+def normal_pair(mean: Variable, covariance: Variable, z: Sequence[Any]) -> Variable:
+    """Two normal numbers at standard normal ones, the last axis: of each record, or of one."""
+    first = pt.sqrt(covariance[..., 0, 0])
+    beside = covariance[..., 1, 0] / first
+    last = pt.sqrt(covariance[..., 1, 1] - beside**2)
+    found = [mean[..., 0] + first * z[0], mean[..., 1] + beside * z[0] + last * z[1]]
+    return pt.stack([pt.atleast_1d(v) for v in found], axis=-1)
+
+
 def _support_of(rv: Variable, kind: str) -> list[int]:
     """All values of a discrete variable."""
     if kind == "BernoulliRV":
@@ -372,9 +393,37 @@ def _is_fixed(variable: Variable) -> bool:
     )
 
 
-def _summed(each: Variable, nodes: Sequence[Nodes]) -> Variable:
-    """log sum of weights times densities, one entry per record."""
-    count = math.prod(len(one.values) for one in nodes)
+def _are_several_normal(latents: Sequence[Variable]) -> bool:
+    """Whether all are normal, and together more than one number of each record."""
+    kinds = [distribution_class(rv) for rv in latents]
+    return set(kinds) <= {"NormalRV", "MvNormalRV"} and kinds != ["NormalRV"]
+
+
+def _integrated(
+    each: Variable, latents: Sequence[Variable], inputs: Mapping[Variable, Variable], points: int
+) -> Variable:
+    """The log of the integral over normal variables, one entry per record.
+
+    All nodes are one array, (G, 1): hundreds of them would be as many pieces of a graph.
+    """
+    sizes = [2 if distribution_class(rv) == "MvNormalRV" else 1 for rv in latents]
+    _refuse_many(points ** sum(sizes))
+    at, weights = np.polynomial.hermite_e.hermegauss(points)
+    grid = np.array(list(product(at, repeat=sum(sizes))))
+    shares = np.array(list(product(np.log(weights / weights.sum()), repeat=sum(sizes))))
+    swaps, first = {}, 0
+    for rv, size in zip(latents, sizes, strict=True):
+        z = [pt.constant(grid[:, first + k, None]) for k in range(size)]
+        first += size
+        parts = rv.owner.op.dist_params(rv.owner)
+        found = normal_pair(parts[0], parts[1], z) if size == 2 else parts[0] + parts[1] * z[0]
+        swaps[inputs[rv]] = found.astype(inputs[rv].type.dtype)
+    logs = vectorize_graph(each, swaps) + pt.constant(shares.sum(axis=1)[:, None])
+    return rebuild_by_rule(pt.logsumexp(logs, axis=0), _without_static_shape)
+
+
+def _refuse_many(count: int) -> None:
+    """Refuse more nodes than can be summed over."""
     if count > MOST_NODES:
         raise DomainError(
             "too many combinations of values to sum over",
@@ -382,6 +431,11 @@ def _summed(each: Variable, nodes: Sequence[Nodes]) -> Variable:
             allowed=f"at most {MOST_NODES}",
             do="fewer points=, or fewer variables",
         )
+
+
+def _summed(each: Variable, nodes: Sequence[Nodes]) -> Variable:
+    """log sum of weights times densities, one entry per record."""
+    _refuse_many(math.prod(len(one.values) for one in nodes))
     pairs = [list(zip(one.values, one.log_weights, strict=True)) for one in nodes]
     choices = list(product(*pairs))
     swaps = {

@@ -23,6 +23,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.basic import Alloc
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import SpecifyShape
 
@@ -49,8 +50,8 @@ class PersonRows:
         The dim of the persons.
     most : int
         K, places for rows.
-    index : Variable
-        The person of each row, as the model has it.
+    indices : tuple of Variable
+        The person of each row, as the model has it: one variable, or constants that are equal.
     wide : dict of Variable to Variable
         For each array of rows, the array of shape (persons, K, ...).
     count : Variable
@@ -59,7 +60,7 @@ class PersonRows:
 
     person: str
     most: int
-    index: Variable
+    indices: tuple[Variable, ...]
     wide: Mapping[Variable, Variable]
     count: Variable
 
@@ -71,7 +72,7 @@ class PersonRows:
     @property
     def replaced(self) -> set[Variable]:
         """What is of rows in the model as it was: arrays, outcomes and the index."""
-        return set(ancestors([self.index, *self.wide]))
+        return set(ancestors([*self.indices, *self.wide]))
 
     @property
     def total(self) -> int:
@@ -98,12 +99,23 @@ class PersonRows:
         every = {v: v for v in ancestors(list(graphs)) if v.owner is None} | swaps
 
         def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
-            if isinstance(node.op, SpecifyShape):
+            if isinstance(node.op, SpecifyShape) or self._repeats_rows(node):
                 return inputs[0]
-            is_own = library_class_name(node.op) in LOOKUPS and node.inputs[1:] == [self.index]
-            return inputs[0] if is_own else None
+            if library_class_name(node.op) not in LOOKUPS or node.inputs[1] not in self.indices:
+                return None
+            further = inputs[2:]  # effect[person], or effect[person, k]
+            return inputs[0][:, further[0]] if further else inputs[0]
 
         return rebuild(list(graphs), every, rule)
+
+    def _repeats_rows(self, node: Apply) -> bool:
+        """Whether an array is written out to the number of rows, which is not that of persons."""
+        if not isinstance(node.op, Alloc) or len(node.inputs) != 2:
+            return False
+        length = node.inputs[1]
+        leaves = [v for v in ancestors([length]) if v.owner is None]
+        is_known = all(isinstance(v, Constant) or hasattr(v, "get_value") for v in leaves)
+        return is_known and int(_array(length)) == self.total
 
     def term(self, row_terms: Variable) -> Variable:
         """What each person adds: the sum over the rows that they have.
@@ -166,8 +178,8 @@ def person_rows(
     """
     _check_most(most)
     persons = int(model.eval_rv_shapes()[latents[0].name][0])
-    index = _index_of_persons(outcomes, latents)
-    labels = _array(index)
+    indices = _indices_of_persons(outcomes, latents)
+    labels = _array(indices[0])
     counts = _checked_counts(labels, persons, int(most))
     dims = model.named_vars_to_dims.get(latents[0].name) or ()
     person = str(dims[0]) if dims and dims[0] else NO_LABEL
@@ -176,10 +188,10 @@ def person_rows(
     places = np.minimum(np.arange(most), counts[:, None] - 1)
     kept = np.arange(most) < counts[:, None]
     picked = order[starts[:, None] + np.where(kept, places, 0)]
-    arrays = _arrays_of_rows(model, outcomes, index, len(labels), persons)
+    arrays = _arrays_of_rows(model, outcomes, indices, len(labels), persons)
     wide = {v: _shared(name, array[picked]) for v, (name, array) in arrays.items()}
     count = _shared(f"{person}_rows", counts)
-    return PersonRows(person, int(most), index, wide, count)
+    return PersonRows(person, int(most), indices, wide, count)
 
 
 def _check_most(most: Any) -> None:
@@ -193,8 +205,10 @@ def _check_most(most: Any) -> None:
         )
 
 
-def _index_of_persons(outcomes: Mapping[Variable, Variable], latents: Sequence[Variable]) -> Any:
-    """The one index by which rows read the persons' variables."""
+def _indices_of_persons(
+    outcomes: Mapping[Variable, Variable], latents: Sequence[Variable]
+) -> tuple[Variable, ...]:
+    """The one index by which rows read the persons' variables, written once or several times."""
     graphs = [v for rv in outcomes for v in rv.owner.op.dist_params(rv.owner)]
     reading = dependent_variables(graphs, list(latents))
     nodes = {v.owner for v in ancestors(graphs) if v.owner is not None}
@@ -203,18 +217,25 @@ def _index_of_persons(outcomes: Mapping[Variable, Variable], latents: Sequence[V
         for node in nodes
         if library_class_name(node.op) in LOOKUPS
         and node.inputs[0] in reading
-        and len(node.inputs) == 2
-        and node.inputs[0].type.ndim == 1
+        and len(node.inputs) in (2, 3)
+        and all(v.type.ndim == 0 for v in node.inputs[2:])
+        and node.inputs[0].type.ndim in (1, 2)
         and node.inputs[1].type.ndim == 1
     }
-    if len(found) != 1:
+    if len(found) != 1 and not _are_one(found):
         raise Unsupported(
             "rows_per_record is for rows that read their person's variable by one index",
             got=f"{len(found)} such indices of {', '.join(rv.name for rv in latents)}",
             allowed="effect[person], person an array with one entry per row",
             do="leave rows_per_record out where a row of the data is a record already",
         )
-    return found.pop()
+    return tuple(found)
+
+
+def _are_one(found: set[Variable]) -> bool:
+    """Whether indices are arrays written into the model, all the same."""
+    arrays = [np.asarray(v.data) for v in found if isinstance(v, Constant)]
+    return 0 < len(arrays) == len(found) and all(np.array_equal(arrays[0], a) for a in arrays)
 
 
 def _checked_counts(labels: np.ndarray, persons: int, most: int) -> np.ndarray:
@@ -248,7 +269,7 @@ def _checked_counts(labels: np.ndarray, persons: int, most: int) -> np.ndarray:
 def _arrays_of_rows(
     model: pm.Model,
     outcomes: Mapping[Variable, Variable],
-    index: Variable,
+    indices: Sequence[Variable],
     rows: int,
     persons: int,
 ) -> dict[Variable, tuple[str, np.ndarray]]:
@@ -260,7 +281,7 @@ def _arrays_of_rows(
             do="effect without an index in the model, and no rows_per_record",
         )
     graphs = [v for rv in outcomes for v in rv.owner.op.dist_params(rv.owner)]
-    own = set(ancestors([index]))
+    own = set(ancestors(list(indices)))
     found = {values: (str(rv.name), _array(values)) for rv, values in outcomes.items()}
     for v in ancestors(graphs):
         if v.owner is not None or v in own or v in found:

@@ -185,7 +185,12 @@ def _operation(node: Apply, derivatives: bool) -> Callable[..., Any]:
         if isinstance(node.op.core_op, Subtensor | IncSubtensor):
             return _slices(node.op)
         return lambda *arrays: evaluate_node(node, _same_batch(node.op, arrays))
-    return lambda *arrays: evaluate_node(node, [np.asarray(array) for array in arrays])
+    return lambda *arrays: evaluate_node(node, [_as_array(v) for v in arrays])
+
+
+def _as_array(value: Any) -> Any:
+    """An array; slices and their ends, inputs of lookups in PyTensor 2, as they are."""
+    return value if value is None or isinstance(value, slice) else np.asarray(value)
 
 
 def _numpy_function(scalar_op: Any, count: int, derivatives: bool) -> Callable[..., Any] | None:

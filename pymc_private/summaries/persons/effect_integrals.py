@@ -495,7 +495,7 @@ class NormalEffects:
 FAMILIES: dict[str, Any] = {
     "BernoulliRV": lambda points=None: AdaptiveEffects(BernoulliRows(), points),
     "PoissonRV": lambda points=None: AdaptiveEffects(PoissonRows(), points),
-    "NegativeBinomialRV": lambda points=None: AdaptiveEffects(NegativeBinomialRows(), points),
+    "NegBinomialRV": lambda points=None: AdaptiveEffects(NegativeBinomialRows(), points),
     "NormalRV": NormalEffects,
 }
 """The families by the class of their distribution."""

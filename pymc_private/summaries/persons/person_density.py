@@ -59,7 +59,7 @@ CHECK_POINTS, CHECK_SEED = 4, 20260108
 POINT, ROW = (True, False), (False, True)
 SHIFTS = (-1.7, 0.6)
 """Effects at which it is checked."""
-FURTHER = {"NormalRV": (1,), "NegativeBinomialRV": (0,)}
+FURTHER = {"NormalRV": (1,), "NegBinomialRV": (0,)}
 """Which parameters of a distribution its family has beside the predictor."""
 INVERSE_LINKS = {"BernoulliRV": psm.Sigmoid, "PoissonRV": Exp}
 """What the first parameter of a distribution is of its predictor; itself for others."""
@@ -226,7 +226,7 @@ class PersonDensity:
 
     def _predictor(self, parameters: Sequence[Variable]) -> Variable:
         """The predictor of a row from the parameters of its distribution."""
-        if self.kind == "NegativeBinomialRV":  # alpha and alpha / (alpha + mean)
+        if self.kind == "NegBinomialRV":  # alpha and alpha / (alpha + mean)
             alpha, share = parameters
             base = without_dimshuffles(share)
             if isinstance(scalar_op(base), psm.Sigmoid):

@@ -25,6 +25,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_private.errors import Unsupported
 from pymc_private.models.distributions import distribution_class
+from pymc_private.models.marginalize import normal_pair
 
 MOST_EFFECTS = 2
 LEAST_SPAN = 1e-6
@@ -77,12 +78,7 @@ class PersonEffects:
         """The variables of one person at a point z."""
         if self._kinds == ["MvNormalRV"]:
             mean, covariance = self._parts[0]
-            first = pt.sqrt(covariance[..., 0, 0])
-            beside = covariance[..., 1, 0] / first
-            last = pt.sqrt(covariance[..., 1, 1] - beside**2)
-            entries = [first * z[0], beside * z[0] + last * z[1]]
-            whole = [(mean[..., k] + entry).reshape((1,)) for k, entry in enumerate(entries)]
-            return {self.latents[0]: pt.stack(whole, axis=1)}
+            return {self.latents[0]: normal_pair(mean, covariance, z)}
         found = {}
         for v, (mean, sd), at in zip(self.latents, self._parts, z, strict=True):
             found[v] = mean + at * sd

@@ -19,7 +19,7 @@ HAS = np.arange(K) < np.array([3, 2, 1, 3, 2, 3])[:, None]
 OUTCOMES = {
     "BernoulliRV": RNG.integers(0, 2, (N, Q, K)).astype(float),
     "PoissonRV": RNG.poisson(1.5, (N, Q, K)).astype(float),
-    "NegativeBinomialRV": RNG.poisson(1.5, (N, Q, K)).astype(float),
+    "NegBinomialRV": RNG.poisson(1.5, (N, Q, K)).astype(float),
     "NormalRV": RNG.normal(0.3, 1.0, (N, Q, K)),
 }
 SLOPES = Places(HAS, np.stack([np.ones((N, K)), RNG.uniform(-1, 1, (N, K))], axis=2), False)
@@ -42,7 +42,7 @@ def log_mass(kind: str, y: np.ndarray, t: np.ndarray) -> np.ndarray:
     return {
         "BernoulliRV": lambda: stats.bernoulli.logpmf(y, expit(t)),
         "PoissonRV": lambda: stats.poisson.logpmf(y, np.exp(t)),
-        "NegativeBinomialRV": lambda: stats.nbinom.logpmf(y, n, p),
+        "NegBinomialRV": lambda: stats.nbinom.logpmf(y, n, p),
         "NormalRV": lambda: stats.norm.logpdf(y, t, EXTRA),
     }[kind]()
 
@@ -70,7 +70,7 @@ def test_densities_are_those_of_numerical_integration(kind, effects):
         assert found[n, 0] == pytest.approx(np.log(whole), abs=2e-4 if len(z) > 1 else 2e-5)
 
 
-@pytest.mark.parametrize("kind", ["PoissonRV", "NegativeBinomialRV", "BernoulliRV"])
+@pytest.mark.parametrize("kind", ["PoissonRV", "NegBinomialRV", "BernoulliRV"])
 def test_rows_that_know_their_effect_well_need_no_more_nodes(kind):
     """Fifty rows of large counts, or a hundred answers: the integrand is far narrower than z."""
     rows = 60
@@ -147,7 +147,7 @@ def test_outcomes_have_the_distribution_of_the_family(kind):
     spread = {
         "BernoulliRV": mean * (1 - mean),
         "PoissonRV": mean,
-        "NegativeBinomialRV": mean + mean**2 / EXTRA,
+        "NegBinomialRV": mean + mean**2 / EXTRA,
         "NormalRV": np.full(K, EXTRA**2),
     }[kind]
     np.testing.assert_allclose(found.mean(axis=0), mean, atol=2e-3)

@@ -25,7 +25,8 @@ from pymc_private.counts.declared_columns import (
     no_numbers,
     undeclared_value,
 )
-from pymc_private.errors import DomainError, PymcPrivateError
+from pymc_private.counts.engine_errors import UNREADABLE, hide_quotes
+from pymc_private.errors import DomainError
 
 READ_AHEAD = {"batch_size": 2**18, "batch_readahead": 2, "fragment_readahead": 1}
 """Rows of a batch of a dataset, and how many batches are read before they are needed."""
@@ -64,16 +65,11 @@ def count_tables(
     counted = _counter(data)
     needed = list(dict.fromkeys(name for family in families.values() for name in family))
     _require(needed, counted.names)
-    try:
-        return counted.counts(families, columns)
-    except PymcPrivateError:
-        raise
-    except Exception as error:  # engines quote the values that they cannot handle
-        cause = type(error).__name__
-    raise DomainError(
-        "the engine could not count the columns; nothing was charged", got=cause,
-        allowed="numbers in a column with bins, declared categories in the others",
-    )  # fmt: skip
+    return hide_quotes(
+        partial(counted.counts, families, columns),
+        "the engine could not count the columns",
+        "numbers in a column with bins, declared categories in the others",
+    )
 
 
 def number_of_rows(data: Any, needed: Sequence[str]) -> Callable[[], int]:
@@ -86,7 +82,7 @@ def number_of_rows(data: Any, needed: Sequence[str]) -> Callable[[], int]:
     """
     counted = _counter(data)
     _require(needed, counted.names)
-    return counted.rows
+    return partial(hide_quotes, counted.rows, *UNREADABLE)
 
 
 def _require(needed: Sequence[str], names: Collection[str]) -> None:

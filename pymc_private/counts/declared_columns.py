@@ -55,9 +55,15 @@ class Bins:
     @property
     def labels(self) -> tuple[str, ...]:
         """One name for each bin."""
-        e = [f"{edge:g}" for edge in self.edges]
+        e = [_edge_text(edge) for edge in self.edges]
         inner = [f"({a}, {b}]" for a, b in itertools.pairwise(e)]
         return (f"<= {e[0]}", *inner, f"> {e[-1]}")
+
+
+def _edge_text(edge: float) -> str:
+    """An edge in few digits where these say it: others would be another edge."""
+    short = f"{edge:g}"
+    return short if float(short) == edge else repr(edge)
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,9 @@ class CountJob:
         Public facts beside those of the plan.
     prepare : callable
         Counts and checks a table, after the ledger was asked and before it is charged.
+    unit : str or None
+        The column whose units were checked: those of another one were not, so that a name belongs
+        to one.
     """
 
     families: tuple[CountFamily, ...]
@@ -88,6 +91,12 @@ class CountJob:
     make: Callable[[int | None], FamilyArrays]
     extra_facts: Mapping[str, Any] = field(default_factory=dict)
     prepare: Callable[[], None] = lambda: None
+    unit: str | None = None
+
+    def key(self, plan: CountPlan) -> str:
+        """Everything public that the numbers depend on."""
+        known = f"{plan.fingerprint}|{self.sampler}"
+        return known if self.unit is None else f"{known}|{self.unit}"
 
 
 def publish(plan: CountPlan, job: CountJob, options: ReleaseOptions) -> Release:
@@ -102,9 +111,9 @@ def publish(plan: CountPlan, job: CountJob, options: ReleaseOptions) -> Release:
         plan.guarantee,
         plan.budget.delta,
         exact_delta=Fraction(repr(plan.budget.delta)),
-        key=f"{plan.fingerprint}|{job.sampler}",
+        key=job.key(plan),
         label=f"tables of counts ({plan.method})",
-        another="other tables, another plan",
+        another="other tables, another plan, other units",
         name=options.name,
         draw=draw,
         contents=lambda values: (_dataset(job, values), _facts(plan, job)),
@@ -184,10 +193,10 @@ def noisy_count_job(plan: CountPlan, tables: CountTables) -> CountJob:
     def make(seed: int | None) -> FamilyArrays:
         return {name: array[None] for name, array in _noisy_counts(plan, tables, seed).items()}
 
-    name = {"distribution": "distribution of the noisy counts"}
+    facts = {"distribution": "distribution of the noisy counts"}
+    words = _of_table(plan, tables) | {"extra_facts": facts}
     sampler = NOISE_SAMPLERS[noise.distribution]
-    prepare = partial(_count_table, plan, tables)
-    return CountJob(tables.families, 1, sampler, INTEGER_GRID, int, None, make, name, prepare)
+    return CountJob(tables.families, 1, sampler, INTEGER_GRID, int, None, make, **words)
 
 
 def dirichlet_job(plan: CountPlan, tables: CountTables) -> CountJob:
@@ -202,7 +211,7 @@ def dirichlet_job(plan: CountPlan, tables: CountTables) -> CountJob:
             found[family.name] = simplex_probabilities(logs)
         return found
 
-    words: dict[str, Any] = {"prepare": partial(_count_table, plan, tables)}
+    words = _of_table(plan, tables)
     bounds = (0.0, 1.0)
     return CountJob(
         tables.families, plan.draws, DIRICHLET_SAMPLER, SIMPLEX_GRID, float, bounds, make, **words
@@ -225,11 +234,16 @@ def denoised_job(plan: CountPlan, tables: CountTables) -> CountJob:
         return {n: draw_probabilities(t, plan.draws, generator) for n, t in posterior.items()}
 
     sampler = f"posterior given {NOISE_SAMPLERS[noise.distribution]}"
-    words: dict[str, Any] = {"prepare": partial(_count_table, plan, tables)}
+    words = _of_table(plan, tables)
     bounds = (0.0, 1.0)
     return CountJob(
         tables.families, plan.draws, sampler, SIMPLEX_GRID, float, bounds, make, **words
     )
+
+
+def _of_table(plan: CountPlan, tables: CountTables) -> dict[str, Any]:
+    """What a job says of a table."""
+    return {"prepare": partial(_count_table, plan, tables), "unit": tables.unit}
 
 
 def _count_table(plan: CountPlan, tables: CountTables) -> None:

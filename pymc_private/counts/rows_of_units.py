@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from pymc_private.errors import DomainError, PymcPrivateError
+from pymc_private.counts.engine_errors import hide_quotes
+from pymc_private.errors import DomainError
 
 
 def check_units(data: Any, unit: str, most: int) -> None:
@@ -25,28 +26,20 @@ def check_units(data: Any, unit: str, most: int) -> None:
     DomainError
         More rows of a unit, or rows without one; which, and how many, is not told.
     """
-    try:
-        found, missing = most_rows(data, unit)
-    except PymcPrivateError:
-        raise
-    except Exception as error:  # engines quote the values that they cannot handle
-        cause = type(error).__name__
-    else:
-        if missing:
-            raise missing_units(unit)
-        if found > most:
-            raise DomainError(
-                "a unit owns more rows than was declared; nothing was charged",
-                got=f"more than {most}",
-                allowed=f"records_per_unit={most}",
-                do="declare a larger records_per_unit, or keep fewer rows of each unit",
-            )
-        return
-    raise DomainError(
-        f"the column '{unit}' names no units; nothing was charged",
-        got=f"values that cannot be compared, such as lists ({cause})",
-        allowed="numbers, text or times",
+    found, missing = hide_quotes(
+        lambda: most_rows(data, unit),
+        f"the column '{unit}' names no units that the engine can compare",
+        "numbers, text or times, and no lists",
     )
+    if missing:
+        raise missing_units(unit)
+    if found > most:
+        raise DomainError(
+            "a unit owns more rows than was declared; nothing was charged",
+            got=f"more than {most}",
+            allowed=f"records_per_unit={most}",
+            do="declare a larger records_per_unit, or keep fewer rows of each unit",
+        )
 
 
 def missing_units(unit: str) -> DomainError:

@@ -78,7 +78,7 @@ def counted_tables(
         return found
 
     labels = {name: axis_labels(column) for name, column in wanted.items()}
-    return declared_tables(LaterCounts(tuple(families), counted), families, labels, n)
+    return declared_tables(LaterCounts(tuple(families), counted), families, labels, n, unit)
 
 
 def _public_rows(rows: int) -> int:

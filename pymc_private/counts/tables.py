@@ -114,11 +114,14 @@ class CountTables:
         Private.
     rows : int or None
         Public number of records of a table that is counted later.
+    unit : str or None
+        The column of that table that names units: whose rows were counted.
     """
 
     families: tuple[CountFamily, ...]
     counts: Mapping[str, np.ndarray] = field(repr=False)
     rows: int | None = None
+    unit: str | None = None
 
     @property
     def counted_later(self) -> bool:
@@ -232,6 +235,7 @@ def declared_tables(
     dims: Mapping[str, tuple[str, ...]],
     labels: Mapping[str, Sequence[Any]],
     rows: int | None = None,
+    unit: str | None = None,
 ) -> CountTables:
     """Tables of records that are counted here, of columns whose labels were declared."""
     families = tuple(
@@ -245,7 +249,7 @@ def declared_tables(
         for name, axes in dims.items()
     )
     _check_axes(families)
-    return CountTables(families, counts, rows)
+    return CountTables(families, counts, rows, unit)
 
 
 def _check_axes(families: Sequence[CountFamily]) -> None:

@@ -291,7 +291,7 @@ def _summary_job(
         exact_delta=Fraction(plan.charged_delta),
         key=key_with_columns(plan.fingerprint, [table]),
         label=f"noisy summary ({plan.method})",
-        another="another plan or other columns",
+        another="another plan, other columns or units",
         rehearse=rehearse,
         draw=drawn,
         build=built,

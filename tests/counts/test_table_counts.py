@@ -234,6 +234,31 @@ def test_the_ledger_is_asked_before_a_table_is_read(verb, monkeypatch):
     assert read == [1]
 
 
+def test_a_name_belongs_to_its_bins_and_to_the_units_that_were_checked():
+    """Households may own more rows than persons; labels say edges that differ late."""
+    table = people(200).assign(person=np.arange(200), household=0)
+    words = {"data": table, "n": 200, "name": "a", "ledger": pmp.Ledger(epsilon=3, delta=1e-5)}
+    edges = {"age": Bins([18.0000001])}
+    released(categories=edges, id="person", **words)
+    released(categories=edges, id="person", **words)
+    for other in ({"id": "household"}, {}, {"id": "person", "categories": {"age": Bins([18])}}):
+        with pytest.raises(Incompatible, match="belongs to another charge"):
+            released(**({"categories": edges} | other), **words)
+    assert len(words["ledger"].entries) == 1
+
+
+def test_errors_of_an_engine_are_not_quoted():
+    table = pl.LazyFrame({"age": ["17", "my secret"], "ill": [0, 1]}).cast({"age": pl.Int64})
+    table = table.filter(pl.col("age") > 0)
+    book = pmp.Ledger(epsilon=1, delta=1e-6)
+    for words in ({"n": 2}, {}, {"n": 2, "id": "age"}):
+        with pytest.raises(DomainError, match="engine") as caught:
+            released(data=table, categories={"ill": [0, 1]}, ledger=book, **words)
+        assert "secret" not in str(caught.value)
+        assert caught.value.__context__ is None
+    assert not book.entries
+
+
 UNITS = ["pandas", "lazy polars", "duckdb", "pyarrow", "dataset", "dask"]
 
 

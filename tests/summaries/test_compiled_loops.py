@@ -173,6 +173,25 @@ def no_bounds(loops):
     return {"two_valued_sums": two_valued_sums}
 
 
+def no_length(loops, which):
+    """Terms longer than their bound count as they are: vectors, or factors."""
+
+    def two_valued_sums(*arguments):
+        lattices = list(arguments[7])
+        lattices[which] = (lattices[which][0], np.inf, np.inf)
+        loops.two_valued_sums(*arguments[:7], tuple(lattices), *arguments[8:])
+
+    return {"two_valued_sums": two_valued_sums}
+
+
+def no_length_of_vectors(loops):
+    return no_length(loops, 0)
+
+
+def no_length_of_factors(loops):
+    return no_length(loops, 1)
+
+
 def heavy_pilots(loops):
     """Records of the pilot part count as the others."""
 
@@ -202,6 +221,8 @@ SLOW = pytest.mark.audit
         (one_column, ROWS, "numbers"),
         pytest.param(one_row_twice, SUMS, "sums", marks=SLOW),
         pytest.param(no_bounds, SUMS, "sums", marks=SLOW),
+        pytest.param(no_length_of_vectors, SUMS, "sums", marks=SLOW),
+        pytest.param(no_length_of_factors, SUMS, "sums", marks=SLOW),
         pytest.param(heavy_pilots, SUMS, "sums", marks=SLOW),
     ],
 )

@@ -70,7 +70,7 @@ def records_of_table(
     require_columns(table, wanted if unit is None else [*wanted, unit])
     units = None if unit is None else partial(check_units, data, unit, private.records_per_unit)
     coins = None if part is None else _coins(private, found, unit, part, seed)
-    return TableRecords(private, table, found, units, coins)
+    return TableRecords(private, table, found, units, coins, unit)
 
 
 def records_of_plans(
@@ -114,14 +114,19 @@ def records_of_plans(
 
 
 def key_with_columns(fingerprint: str, tables: Sequence[TableRecords | None]) -> str:
-    """The key of a plan of some records: what other columns give is no release of the same name."""
+    """The key of a plan of some records: what other columns give is no release of the same name.
+
+    Nor is what other units own, whose rows were not counted.
+    """
     names = [
         [] if table is None else [[one.source.name, *one.names] for one in table.reader.columns]
         for table in tables
     ]
+    units = sorted({table.unit for table in tables if table is not None and table.unit is not None})
     if not any(names):
         return fingerprint
-    return hashlib.sha256(f"{fingerprint}|{dump_json(names)}".encode()).hexdigest()
+    known = dump_json([names, units] if units else names)
+    return hashlib.sha256(f"{fingerprint}|{known}".encode()).hexdigest()
 
 
 def _require_own_records(private: PrivateModel, caller: str) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_private.counts.engine_errors import UNREADABLE, hide_quotes
 from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import SUBSTITUTE
@@ -68,6 +69,8 @@ class TableRecords:
         Checks how many rows a unit owns.
     coins : Coins, optional
         Which rows are pilots (T37), of a mechanism that reads them apart.
+    unit : str, optional
+        The column of the units that are checked.
     """
 
     def __init__(
@@ -77,8 +80,9 @@ class TableRecords:
         columns: Sequence[SourceColumns],
         check_units: Callable[[], None] | None = None,
         coins: Coins | None = None,
+        unit: str | None = None,
     ) -> None:
-        self.private, self.table = private, table
+        self.private, self.table, self.unit = private, table, unit
         self.reader = RowReader(tuple(columns), coins)
         self._check_units, self._coins = check_units, coins
         self.told: Told | None = None
@@ -126,7 +130,8 @@ class TableRecords:
         """
         COMPILER.expect(self.private.table_rows or 0)
         self.check_units()
-        found = self._checked_on_workers() if self.reads_on_workers else self._checked_here()
+        check = self._checked_on_workers if self.reads_on_workers else self._checked_here
+        found = hide_quotes(check, *UNREADABLE)
         self._refuse_other_count(found.rows)
         return found
 
@@ -344,10 +349,14 @@ def check_together(tables: Sequence[TableRecords]) -> None:
         one.check_units()
     found = [FirstReading(one.reader, not one.is_large) for one in tables]
     names = dict.fromkeys(name for one in tables for name in one.reader.read_names)
-    for given in tables[0].table.batches(list(names)):
-        for each in found:
-            each.take(given)
-        tables[0].tell(found[0].reading.rows)
+
+    def read() -> None:
+        for given in tables[0].table.batches(list(names)):
+            for each in found:
+                each.take(given)
+            tables[0].tell(found[0].reading.rows)
+
+    hide_quotes(read, *UNREADABLE)
     for one, each in zip(tables, found, strict=True):
         one.checked_with(each)
 

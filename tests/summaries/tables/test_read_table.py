@@ -15,7 +15,9 @@ import pymc_private as pmp
 from pymc_private.counts.rows_of_units import check_units
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError
 from pymc_private.summaries.tables import table_records
+from pymc_private.summaries.tables.read_table import records_of_table
 from pymc_private.summaries.tables.table_batches import EngineTable
+from pymc_private.summaries.tables.table_records import check_together
 from tests.summaries.tables.table_models import BUDGET, coin, frame, own_records, placeholders
 
 ROWS = 400
@@ -47,7 +49,21 @@ def test_a_lazy_table_is_summarized(plan):
     other = table.rename({"y": "z"})
     with pytest.raises(pmp.errors.Incompatible, match="other columns"):  # not the first one's
         summarized(plan, other, ledger=book, name="main", columns={"y": "z"})
+    with pytest.raises(pmp.errors.Incompatible, match="other columns or units"):
+        summarized(plan, table, ledger=book, name="main", id="person")  # they were not checked
     assert len(book.entries) == 1
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_errors_of_an_engine_are_not_quoted(plan, together):
+    table = pl.LazyFrame({"y": ["0", "my secret"]}).cast({"y": pl.Int64})
+    book = ledger()
+    both = [records_of_table(plan.private, table, None, None) for _ in range(2)]
+    with pytest.raises(DomainError, match="could not read the table") as caught:
+        check_together(both) if together else summarized(plan, table, ledger=book)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None
+    assert not book.entries
 
 
 @pytest.mark.parametrize(

@@ -197,8 +197,10 @@ def two_valued_score(
 
 
 def _is_of_this_form(density: Any, support: Any) -> bool:
-    """Whether an outcome has two values, and one predictor that is affine in the row."""
-    if len(support.levels) != 2 or density.size != 1 or density.public_rows:
+    """Whether an outcome has two values, and one predictor that is affine in private covariates."""
+    if len(support.levels) != 2 or density.size != 1:
+        return False
+    if density.public_rows or not density.covariates:
         return False
     low, high = support.domain
     declared = getattr(density.outcome.domain, "values", ())

@@ -72,11 +72,17 @@ def test_terms_are_those_of_the_clipped_score(link, kind):
 
 
 def test_scores_of_other_forms_are_left_as_they_are():
-    """No affine predictor, a density that reads the row, a link with a kink."""
+    """No affine predictor, a density that reads the row, a link with a kink, no covariate."""
     arguments = np.full(4, 0.3), np.eye(4), 1.0, 1.0
     assert two_valued_score(model_of(), *arguments) is not None
     for link, kind in (("logit", "square"), ("logit", "by row"), ("kink", "")):
         assert two_valued_score(model_of(link, kind), *arguments) is None, (link, kind)
+    with pm.Model(coords={"row": range(2)}) as model:
+        pm.Bernoulli("y", logit_p=pm.Normal("a", 0, 1), observed=[0, 1], dims="row")
+    private = pmp.privatize(model, records="row")
+    density = RecordDensity(private)
+    alone = QuadratureModel(density, outcome_support(private, density.outcome))
+    assert two_valued_score(alone, np.full(1, 0.3), np.eye(1), 1.0, 1.0) is None
 
 
 def test_the_range_holds_the_predictors_of_all_rows_of_the_domain():

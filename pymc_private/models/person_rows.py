@@ -104,7 +104,14 @@ class PersonRows:
             if library_class_name(node.op) not in LOOKUPS or node.inputs[1] not in self.indices:
                 return None
             further = inputs[2:]  # effect[person], or effect[person, k]
-            return inputs[0][:, further[0]] if further else inputs[0]
+            if not all(_is_scalar(v) for v in further):
+                raise Unsupported(
+                    "what a row looks up by its person and by something else is data of the row",
+                    got="a lookup such as table[person, item]",
+                    allowed="effect[person], or effect[person, k] with one k for all rows",
+                    do="a data variable with one entry per row in its place",
+                )
+            return inputs[0][(slice(None), *further)] if further else inputs[0]
 
         return rebuild(list(graphs), every, rule)
 
@@ -218,7 +225,7 @@ def _indices_of_persons(
         if library_class_name(node.op) in LOOKUPS
         and node.inputs[0] in reading
         and len(node.inputs) in (2, 3)
-        and all(v.type.ndim == 0 for v in node.inputs[2:])
+        and all(_is_scalar(v) for v in node.inputs[2:])
         and node.inputs[0].type.ndim in (1, 2)
         and node.inputs[1].type.ndim == 1
     }
@@ -230,6 +237,11 @@ def _indices_of_persons(
             do="leave rows_per_record out where a row of the data is a record already",
         )
     return tuple(found)
+
+
+def _is_scalar(index: Variable) -> bool:
+    """Whether an index is one number; slices have no dimensions at all."""
+    return getattr(index.type, "ndim", None) == 0
 
 
 def _are_one(found: set[Variable]) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from scipy import integrate, stats
 from scipy.special import expit
@@ -149,6 +150,16 @@ def test_effects_that_no_index_reads_are_refused():
         pm.Bernoulli("y", logit_p=a[:, None], observed=np.ones((4, 3), int))
     with pytest.raises(Unsupported, match="by one index"):
         pmp.marginalize(model, "a", rows_per_record=3)
+
+
+def test_what_is_looked_up_by_person_and_item_is_refused():
+    """It would be read as that of every person at every item."""
+    with visits("poisson") as model:
+        table, who = np.ones((4, 3)), model["who"]
+        eta = model["a"][who] + pt.constant(table)[who, np.array([0, 1, 2, 0, 1, 2, 0])]
+        pm.Poisson("z", pm.math.exp(eta), observed=ANSWERS["poisson"], dims="row")
+    with pytest.raises(Unsupported, match="by its person and by something else"):
+        pmp.marginalize(model, "a", rows_per_record=MOST)
 
 
 def test_two_outcomes_of_a_row_are_refused():

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
+from pymc_private.samplers.randomness import SeededRandomness
+from pymc_private.summaries import noise as noise_of_sums
 from pymc_private.summaries.lattice import TermLattice, pack_symmetric
-from pymc_private.summaries.noise import NoiseScale, SimulatedNoise
+from pymc_private.summaries.noise import LatticeNoise, NoiseScale, SimulatedNoise
 from pymc_private.summaries.record_table import ArrayRecords
 from pymc_private.summaries.scores.pilot_distance import (
     WARN_SCORE,
@@ -21,7 +23,13 @@ from pymc_private.summaries.scores.score_budget import score_budget
 from pymc_private.summaries.scores.score_mechanism import reference_of
 from pymc_private.summaries.tables.table_columns import COIN
 from pymc_private.summaries.weighted_sums import WEIGHT_ONE, BoundedSum
-from tests.summaries.scores.test_scores import THETA, mechanism, posterior, records
+from tests.summaries.scores.test_scores import (
+    THETA,
+    SecondMoments,
+    mechanism,
+    posterior,
+    records,
+)
 
 MU = 0.7
 QUARTER = PilotPart(2**14)
@@ -90,6 +98,65 @@ def test_numbers_that_change_parts_need_the_noise_of_matrices():
     lattice = TermLattice(1.0)
     assert lattice.squared_sensitivity(1, True, True) == lattice.most**2
     assert lattice.squared_sensitivity(1, True, True, parts=True) >= 2 * lattice.most**2
+
+
+class FactoredMoments(SecondMoments):
+    """Moments that are given by factors, too."""
+
+    def factors(self, rows):
+        a = np.column_stack([np.ones(len(rows["x"])), rows["x"]])
+        return (a * np.sqrt(np.minimum(1.0, self.bound / (a**2).sum(axis=1)))[:, None])[:, None]
+
+
+class NumberMoments(SecondMoments):
+    """One number in [0, 1]: what a record that leaves the part takes along is all of it."""
+
+    bound = 1.0
+
+    def terms(self, rows):
+        return np.minimum(np.abs(rows["x"][:, :1]), 1.0)
+
+
+class MeasuredNoise(LatticeNoise):
+    """Noise of 0, which notes squared sensitivities over the variances that would be drawn."""
+
+    def __init__(self, relation, variances):
+        super().__init__(SeededRandomness.from_seed(1), relation)
+        self.variances, self.pilots, self.mains = variances, [], []
+
+    def noisy_total(self, total, bound, positive, mu):
+        self.variances.clear()
+        found = super().noisy_total(total, bound, positive, mu)
+        words = positive, self.scale.substitute, True
+        squared = TermLattice(bound).squared_sensitivity(len(total), *words)
+        self.pilots.append(squared / max(self.variances))
+        return found
+
+    def noisy(self, found):
+        spent = self.mains if len(found.sums) == 2 else self.pilots
+        released = []
+        for one, total in zip(found.sums, found.totals, strict=True):
+            self.variances.clear()
+            released.append(self._noisy(total, one))
+            norms = 2 if one.positive else 4
+            squared = (norms if self.scale.substitute else 1) * one.lattice.most**2
+            spent.append(squared * WEIGHT_ONE**2 / max(self.variances))
+        return released
+
+
+@pytest.mark.parametrize("relation", [SUBSTITUTE, ADD_REMOVE])
+@pytest.mark.parametrize("moments", [SecondMoments, FactoredMoments, NumberMoments])
+def test_the_noise_of_a_release_is_that_of_its_price(relation, moments, monkeypatch):
+    """Of each sum that is released, by the variances that are drawn: pilots and main sums."""
+    plan, drawn = mechanism(mu=3.0, part=QUARTER, relation=relation, moments=moments()), []
+    monkeypatch.setattr(noise_of_sums, "_rounded_normal", lambda v, _: drawn.append(v) or 0)
+    noise = MeasuredNoise(relation, drawn)
+    plan.release(records(plan.model, THETA, 1500, 2), noise)
+    assert len(noise.pilots) == 12 + (relation == ADD_REMOVE)
+    assert len(noise.mains) == 2
+    for spent, price in ((noise.pilots, QUARTER.pilot_mu(3.0)), (noise.mains, 3.0)):
+        price = Fraction(price) ** 2
+        assert price * Fraction(1 - 1e-9) < sum(map(Fraction, spent)) <= price
 
 
 def release(plan, data, coins, seed=1):

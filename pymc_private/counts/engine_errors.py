@@ -8,8 +8,8 @@ from typing import TypeVar
 from pymc_private.errors import DomainError, PymcPrivateError
 
 Result = TypeVar("Result")
-TOLD = (PymcPrivateError, OSError, MemoryError)
-"""Errors that quote no value: of a file that is not there, say."""
+TOLD = (PymcPrivateError, OSError, ImportError, MemoryError)
+"""Errors that quote no value: of a file or a package that is not there, say."""
 UNREADABLE = (
     "the engine could not read the table",
     "a table that its engine can evaluate",

@@ -22,11 +22,15 @@ from pymc_private.privacy.rounding import format_count
 from pymc_private.privacy.validation import check_count, check_flags
 from pymc_private.release.charge import progress_bar, suppress_warnings
 from pymc_private.release.display import format_estimate
-from pymc_private.summaries.simulated_summaries import SimulatedSummaries
+from pymc_private.summaries.simulated_summaries import LEAST_EFFECTIVE, SimulatedSummaries
 
 SHORT_BY = 0.03
 """Intervals fall short if they hold this much less than their mass by two standard errors more."""
 SHOWN_PARAMETERS = 40
+NOT_FOUND = (
+    "importance sampling did not find their posterior, which says nothing for or against the plan; "
+    "pm.sample may"
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,6 +51,9 @@ class Coverage:
         Effective draws of each posterior.
     refused, failed : int
         Simulations whose summary would be refused, or could not be read.
+    not_found : int
+        Simulations whose posterior importance sampling did not find (fewer than 100 effective
+        draws). They are left out: their intervals are those of a few draws.
     """
 
     names: tuple[str, ...]
@@ -56,6 +63,7 @@ class Coverage:
     effective: np.ndarray
     refused: int = 0
     failed: int = 0
+    not_found: int = 0
 
     @property
     def simulations(self) -> int:
@@ -89,7 +97,9 @@ class Coverage:
             for level, found, error in zip(self.levels, self.found, self.errors, strict=True)
         ]
         short = ": TOO NARROW" if self.falls_short else ""
-        return f"{', '.join(parts)} in {format_count(self.simulations, 'simulation')}{short}"
+        more = f"; {self.not_found} more could not be judged" if self.not_found else ""
+        count = format_count(self.simulations, "simulation")
+        return f"{', '.join(parts)} in {count}{short}{more}"
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -101,6 +111,7 @@ class Coverage:
             "errors": [float(v) for v in self.errors],
             "refused": self.refused,
             "failed": self.failed,
+            "not_found": self.not_found,
             "sentence": self.sentence,
         }
 
@@ -129,6 +140,9 @@ class Coverage:
             rows.append(("refused", f"{format_count(self.refused, 'simulation')}"))
         if self.failed:
             rows.append(("failed", f"{format_count(self.failed, 'simulation')}"))
+        if self.not_found:
+            count = format_count(self.not_found, "simulation")
+            rows.append(("left out", f"{count}: {NOT_FOUND}"))
         return rows
 
     def _table(self) -> str:
@@ -233,12 +247,17 @@ class _Study:
         self.held: list[np.ndarray] = []
         self.width: list[np.ndarray] = []
         self.effective: list[float] = []
+        self.least = min(LEAST_EFFECTIVE, draws)
+        self.not_found = 0
 
     def simulate(self) -> None:
         """One draw of parameters, records, noise and posterior."""
         theta = self.plan.mechanism.parameters.draws(1, int(self.rng.integers(2**32)))
         found = self.summaries.posterior_at(theta)
         if found is None:
+            return
+        if found.effective < self.least:
+            self.not_found += 1
             return
         ends = found.quantiles(self.shares).reshape(2, len(self.levels), -1)
         self.held.append(((ends[0] <= theta[0]) & (theta[0] <= ends[1])).T)
@@ -248,12 +267,7 @@ class _Study:
     def result(self) -> Coverage:
         """The simulations as one table."""
         if not self.held:
-            raise DomainError(
-                "no simulated summary could be read",
-                got=f"{self.summaries.refused} refused, {self.summaries.failed} failed",
-                do="this plan is not worth its budget: a larger epsilon, fewer parameters or more "
-                "records",
-            )
+            raise self._nothing_found()
         return Coverage(
             coordinate_names(self.plan.mechanism.parameters),
             self.levels,
@@ -262,7 +276,16 @@ class _Study:
             np.array(self.effective),
             self.summaries.refused,
             self.summaries.failed,
+            self.not_found,
         )
+
+    def _nothing_found(self) -> DomainError:
+        got = f"{self.summaries.refused} refused, {self.summaries.failed} failed"
+        do = "this plan is not worth its budget: a larger epsilon, fewer parameters or more records"
+        if self.not_found:
+            got += f", {self.not_found} whose posterior importance sampling did not find"
+            do = "draws= more, or simulate summaries and sample them by pm.sample"
+        return DomainError("no simulated summary could be read", got=got, do=do)
 
 
 def coordinate_names(parameters: Any) -> tuple[str, ...]:

@@ -14,11 +14,13 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.errors import PymcPrivateError
+from pymc_private.errors import DomainError, PymcPrivateError
 from pymc_private.privacy import Guarantee
 from pymc_private.release.charge import UnsavedRelease
 from pymc_private.summaries import choose_mechanism
 from pymc_private.summaries.choose_mechanism import SummaryRequest
+from pymc_private.summaries.importance import WeightedDraws
+from pymc_private.summaries.simulated_summaries import SimulatedSummaries
 from pymc_private.summaries.summary_plan import sampling_time
 from tests.summaries.normal_sum import NormalSum, normal_model, normal_private
 
@@ -506,6 +508,21 @@ def test_a_likelihood_without_the_noise_is_caught(plan, monkeypatch):
     found = wrong.coverage(simulations=100, draws=400, progressbar=False)
     assert found.falls_short
     assert any("too narrow" in caution.text for caution in wrong.cautions)
+
+
+def test_a_posterior_that_is_not_found_is_no_narrow_one(plan, monkeypatch):
+    def stuck(study, theta):  # all weight on one draw, far away
+        return WeightedDraws(np.full((50, 1), 9.0), np.eye(50)[0])
+
+    right = SimulatedSummaries.posterior_at
+    calls = iter([right, stuck, right, stuck, stuck])
+    monkeypatch.setattr(SimulatedSummaries, "posterior_at", lambda s, t: next(calls)(s, t))
+    found = plan.coverage(simulations=4, draws=400, progressbar=False)
+    assert (found.simulations, found.not_found) == (2, 2)
+    assert "2 more could not be judged" in found.sentence
+    assert "says nothing for or against the plan" in repr(found)
+    with pytest.raises(DomainError, match="importance sampling did not find"):
+        plan.coverage(simulations=1, draws=400, progressbar=False)
 
 
 # ---- the report ----------------------------------------------------------------------------------

@@ -215,7 +215,7 @@ class Subsets:
 
     Examples
     --------
-    >>> [sorted(subset) for subset in Subsets("ab")]
+    >>> [sorted(subset) for subset in Subsets(["a", "b"])]
     [[], ['a'], ['b'], ['a', 'b']]
     >>> len(Subsets(range(10), sizes=3))
     120

@@ -228,11 +228,9 @@ def two_valued_sums(
     for start in range(0, count, ROWS):
         width = min(ROWS, count - start)
         end = start + width
-        part, kept = np.empty((rows.shape[0], width)), np.empty(width, dtype=np.bool_)
+        part, kept = np.empty((rows.shape[0], width)), np.logical_not(left[start:end])
         for j in range(rows.shape[0]):  # a copy, whose rows lie where the loops expect them
             part[j] = rows[j, start:end]
-        for i in range(width):
-            kept[i] = not left[start + i]
         _inside(part, domain[0], domain[1], domain[2], kept)
         found, units = np.empty((p + 1, width)), np.empty((p, width))
         mass, gap, given = np.empty(width), np.empty(width), np.empty(width)
@@ -296,9 +294,7 @@ def numbers_of_rows(
         if len(keyed):
             found[:] = key[0]
         for k in keyed:
-            values = columns[k, start:end]
-            for i in range(end - start):
-                plain[i] = values[i] + 0.0
+            plain[:] = columns[k, start:end] + 0.0
             column = plain.view(np.uint64)
             for i in range(end - start):
                 x = (found[i] ^ column[i]) + key[1]

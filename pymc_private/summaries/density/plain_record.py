@@ -181,6 +181,20 @@ def _complement_of_complement(node: Apply, inputs: list[Variable]) -> Variable |
     return None
 
 
+def _power_for_incomplete_beta(node: Apply, inputs: list[Variable]) -> Variable | None:
+    """I_x(a, 1) = x^a: the mass of a negative binomial at 0, which hurdles leave out.
+
+    The derivative of an incomplete beta function is a series, summed number by number.
+    """
+    if not isinstance(scalar_op(node.outputs[0]), psm.BetaInc):
+        return None
+    a, b, x = inputs
+    if not (isinstance(b, Constant) and np.all(np.asarray(b.data) == 1)):
+        return None
+    found = pt.power(x, a)
+    return found if found.type.shape == node.outputs[0].type.shape else None
+
+
 def _under_shape_changes(
     variable: Variable,
 ) -> tuple[Variable, Callable[[Variable], Variable]]:
@@ -241,7 +255,15 @@ def _filled(node: Apply, inputs: list[Variable]) -> Variable | None:
     return None
 
 
-WRITERS = (_without_marks, _product, _joined, _incremented, _filled, _complement_of_complement)
+WRITERS = (
+    _without_marks,
+    _product,
+    _joined,
+    _incremented,
+    _filled,
+    _complement_of_complement,
+    _power_for_incomplete_beta,
+)
 """Rules that need the node alone."""
 
 

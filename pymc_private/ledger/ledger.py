@@ -63,6 +63,7 @@ from pymc_private.ledger.sqlite import (
     read_ledger,
     read_new_charges,
 )
+from pymc_private.ledger.units import warn_of_other_units
 from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import float_up
@@ -247,12 +248,19 @@ class Ledger:
             Unlike neighbors, a guarantee that no method of this ledger can take, or a damaged file.
         DomainError
             ``delta`` is missing or impossible, or a text is too long.
+
+        Warns
+        -----
+        PrivacyWarning
+            Units own another number of records than those of the charge before: the sums hold for
+            the smaller ones.
         """
         guarantee = canonical_guarantee(guarantee)
         cost = charge_cost(guarantee, delta, self._verified.header)
         check_texts(label, name, key)
         with self._verified.transact(write=True) as (connection, state):
             _refuse_overspending(state, cost, self._verified.header)
+            warn_of_other_units(state.entries, guarantee)
             number = len(state.entries) + 1
             body = write_charge(number, label, name, key, cost, guarantee.to_dict())
             return append_charge(connection, number, body, state.heads[-1])

@@ -22,6 +22,7 @@ from pymc_private.ledger.filter import (
     smallest_spent,
 )
 from pymc_private.ledger.sqlite import LedgerState
+from pymc_private.ledger.units import units_text
 from pymc_private.privacy import cards
 from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.neighbors import describe_neighbors
@@ -102,6 +103,7 @@ def _summary_rows(state: LedgerState, notes: str) -> list[tuple[str, str]]:
         ("left", budget_text(remaining(header.budget, spent), up=False)),
         ("unreleased", _unreleased(state.entries)),
         ("neighbors", describe_neighbors(header.neighbors)),
+        ("units", units_text(state.entries)),
         ("data", header.data),
         ("place", notes),
         ("delta", _shares_text(header, state.totals)),

@@ -5,14 +5,19 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from pymc_private.errors import BudgetExceeded, DomainError, Incompatible
+import pymc_private as pmp
+from pymc_private.errors import BudgetExceeded, DomainError, Incompatible, PrivacyWarning
 from pymc_private.ledger.ledger import Ledger
+from pymc_private.ledger.units import records_of_unit
+from pymc_private.models.declare import unit_claims
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.validation import exact_decimal
 
@@ -164,3 +169,33 @@ def test_clones_of_a_ledger_in_memory_share_it_or_refuse(way):
     other = WAYS[way](study)
     other.ledger.charge(Guarantee.pure(1.0), "all")
     assert study.ledger.left == (0, 0)
+
+
+def test_sums_of_unlike_units_hold_for_the_smaller_and_say_so():
+    ledger = Ledger(epsilon=10)
+    ledger.charge(Guarantee.pure(1), "a record")
+    with pytest.warns(PrivacyWarning, match="units of 3 and the one before it units of 1 records"):
+        ledger.charge(Guarantee.pure(1).group(3), "a person")
+    assert "sums hold for a single record (charges protect units of different size)" in repr(ledger)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ledger.charge(Guarantee.pure(0.1).group(3), "a person again")
+        with pytest.raises(PrivacyWarning):
+            ledger.charge(Guarantee.pure(1), "a record again")
+    assert len(ledger.entries) == 3
+    persons = Ledger(epsilon=10)
+    assert "units" not in repr(persons)
+    persons.charge(Guarantee.pure(1).group(3), "a person")
+    assert "sums hold for a unit of at most 3 records" in repr(persons)
+
+
+def test_models_and_counts_state_their_units_as_the_ledger_reads_them():
+    ledger = Ledger(epsilon=10)
+    table = pd.DataFrame({"id": [1, 1, 2, 3], "a": ["x", "y", "x", "x"]})
+    given = {"categories": {"a": ["x", "y"]}, "tables": {"a": ["a"]}, "id": "id"}
+    pmp.counts.noisy_counts(
+        data=table, epsilon=1, records_per_unit=2, ledger=ledger, neighbors="substitute", **given
+    )
+    assert records_of_unit(ledger.entries[0].guarantee.assumptions) == 2
+    assert records_of_unit(unit_claims(3, "substitute")) == 3
+    assert records_of_unit(["another unit", "one unit owns at most 4 records"]) == 4

@@ -37,6 +37,7 @@ from pymc_private.ledger.filter import (
     method_statuses,
     remaining,
     smallest_spent,
+    warn_of_other_units,
 )
 from pymc_private.ledger.ledger_display import (
     budget_exceeded,
@@ -63,7 +64,6 @@ from pymc_private.ledger.sqlite import (
     read_ledger,
     read_new_charges,
 )
-from pymc_private.ledger.units import warn_of_other_units
 from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import float_up

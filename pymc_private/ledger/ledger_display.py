@@ -20,9 +20,9 @@ from pymc_private.ledger.filter import (
     method_statuses,
     remaining,
     smallest_spent,
+    units_text,
 )
 from pymc_private.ledger.sqlite import LedgerState
-from pymc_private.ledger.units import units_text
 from pymc_private.privacy import cards
 from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.neighbors import describe_neighbors

@@ -55,6 +55,7 @@ DEFAULT_DRAWS = (1, 10, 100, 1000)
 DRAWS_COLORS = ("#cfe0ef", "#9fc1df", "#6ea2cf", "#3f83bf", "#2b6298", "#1d4266")
 
 
+@takes(information=NUMBER, R=NUMBER, epsilon=DOUBLE, delta=DOUBLE, draws=NUMBER)
 def records_needed(
     information: float, R: float, epsilon: float, delta: float = 0.0, draws: int = 1
 ) -> int:

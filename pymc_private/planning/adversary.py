@@ -107,6 +107,7 @@ def draws_to_distinguish(R: float, target: float, records: int = 1) -> int:
     return _fewest_reaching(lambda n: advantage(R, n, records), R, target)
 
 
+@takes(R=NUMBER, draws=NUMBER, target=DOUBLE)
 def records_to_distinguish(R: float, draws: int, target: float) -> int:
     """Fewest records two data sets must differ in, before any test has an advantage.
 
@@ -141,6 +142,7 @@ def _fewest_reaching(reached: Callable[[int], float], R: float, target: float) -
     return smallest_reaching(lambda count: float(reached(count)) >= target)
 
 
+@takes(distance=DOUBLE, records=NUMBER)
 def reconstruction_floor(guarantee: Guarantee, distance: float, records: int = 1) -> float:
     """Error that no reconstruction of the data can beat, whatever it computes; rounded down.
 

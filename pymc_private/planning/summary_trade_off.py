@@ -23,13 +23,14 @@ from scipy.special import ndtr, ndtri
 from pymc_private.errors import DomainError
 from pymc_private.planning.table import BoundsTable, plain_axes, set_title
 from pymc_private.privacy import mu_affordable
-from pymc_private.privacy.argument_kinds import DOUBLE, DOUBLES, takes
+from pymc_private.privacy.argument_kinds import DOUBLE, DOUBLES, SEQUENCE, TEXT, takes
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import check_count, check_open_unit, check_positive
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Numbers of records in the table by default, relative to that of the plan."""
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+LARGEST_SD = 1e100
 LINE_COLORS = ("#cfe0ef", "#9fc1df", "#6ea2cf", "#3f83bf", "#2b6298", "#1d4266")
 
 
@@ -158,6 +159,20 @@ class SummaryTradeOff(BoundsTable):
         return ax
 
 
+@takes(
+    sampling_sd=DOUBLE,
+    noise_sd=DOUBLE,
+    epsilon=DOUBLE,
+    delta=DOUBLE,
+    records=SEQUENCE.optional,
+    epsilons=SEQUENCE,
+    parameter=TEXT,
+    effect=DOUBLE.optional,
+    level=DOUBLE,
+    null=DOUBLE,
+    prior_mean=DOUBLE,
+    prior_sd=DOUBLE,
+)
 def summary_trade_off(
     sampling_sd: float,
     noise_sd: float,
@@ -215,9 +230,9 @@ def summary_trade_off(
     >>> [round(row[2], 4) for row in table.rows]
     [0.1414, 0.0559]
     """
-    check_positive(sampling_sd=sampling_sd, epsilon=epsilon)
-    if not (math.isfinite(noise_sd) and noise_sd >= 0.0 and prior_sd > 0.0):
-        raise DomainError("standard deviations are not negative", got=f"{noise_sd}, {prior_sd}")
+    check_positive(epsilon=epsilon)
+    check_open_unit(level=level)
+    _check_estimate(sampling_sd, noise_sd, prior_sd, effect, null, prior_mean)
     counts = _default_records(n) if records is None else records
     here = _privacy(epsilon, delta)
     rows = []
@@ -226,16 +241,51 @@ def summary_trade_off(
         for budget in epsilons:
             there = n * here / (count * _privacy(budget, delta))
             sampled = sampling_sd**2 * n / count
+            noise = noise_sd * there if noise_sd else 0.0
             sd, exact = (
-                float(1.0 / np.sqrt(1.0 / prior_sd**2 + 1.0 / variance))
-                for variance in (sampled + (noise_sd * there) ** 2, sampled)
+                _posterior_sd(variance, prior_sd) for variance in (sampled + noise * noise, sampled)
             )
             found = math.nan
             if effect is not None:
                 words = {"level": level, "null": null, "prior_mean": prior_mean}
-                found = detection_power(effect, sd, prior_sd=prior_sd, **words)
+                found = 1.0 - level  # without bound there is only noise
+                if math.isfinite(sd):
+                    found = detection_power(effect, sd, prior_sd=prior_sd, **words)
             rows.append((int(count), float(budget), sd, exact, found))
     return SummaryTradeOff(parameter, float(delta), effect, tuple(rows), level)
+
+
+def _check_estimate(
+    sampling_sd: float,
+    noise_sd: float,
+    prior_sd: float,
+    effect: float | None,
+    null: float,
+    prior_mean: float,
+) -> None:
+    """Refuse numbers of which no law of an estimate can be made."""
+    check_positive(sampling_sd=sampling_sd)
+    stated = {"effect": effect, "null": null, "prior_mean": prior_mean}
+    wrong = [name for name, value in stated.items() if value is not None and not abs(value) < 1e300]
+    if wrong:
+        raise DomainError(
+            "effects and means are numbers", got=f"no finite {wrong[0]}", allowed="below 1e300"
+        )
+    sampled_well = 1.0 / LARGEST_SD <= sampling_sd <= LARGEST_SD
+    if not (sampled_well and 0.0 <= noise_sd <= LARGEST_SD and prior_sd > 0.0):
+        raise DomainError(
+            "standard deviations are not negative, and have squares that are numbers",
+            got=f"{sampling_sd}, {noise_sd}, {prior_sd}",
+            allowed=f"sampling_sd from {1.0 / LARGEST_SD:g} and noise_sd from 0 to {LARGEST_SD:g}, "
+            "prior_sd > 0",
+        )
+
+
+def _posterior_sd(variance: float, prior_sd: float) -> float:
+    """Posterior standard deviation of an estimate with a normal prior; without bound, infinite."""
+    narrow = prior_sd * prior_sd  # a product overflows to infinity, where a power raises
+    precision = (1.0 / narrow if narrow else math.inf) + (1.0 / variance if variance else math.inf)
+    return 1.0 / math.sqrt(precision) if precision else math.inf
 
 
 def _default_records(n: int) -> list[int]:
@@ -246,4 +296,6 @@ def _default_records(n: int) -> list[int]:
 def _privacy(epsilon: float, delta: float) -> float:
     """To what the noise is in inverse proportion: mu, or epsilon where delta is 0."""
     check_positive(epsilon=epsilon)
+    if not 0.0 <= delta < 1.0:
+        raise DomainError("delta is out of range", got=delta, allowed="0 <= delta < 1")
     return float(mu_affordable(float(epsilon), delta)) if delta > 0.0 else float(epsilon)

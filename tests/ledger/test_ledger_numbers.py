@@ -15,8 +15,8 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import BudgetExceeded, DomainError, Incompatible, PrivacyWarning
+from pymc_private.ledger.filter import records_of_unit
 from pymc_private.ledger.ledger import Ledger
-from pymc_private.ledger.units import records_of_unit
 from pymc_private.models.declare import unit_claims
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.validation import exact_decimal

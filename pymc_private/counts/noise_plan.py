@@ -161,7 +161,7 @@ class CountPlan:
 
 def plan_counts(budget: CountBudget, design: CountDesign, method: str = "auto") -> CountPlan:
     """Choose the method and parameters of the least expected divergence at the public profile."""
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise DomainError("method= is not known", got=repr(method), allowed=", ".join(METHODS))
     if design.records_per_unit > 1:
         return _noisy_plan_of_units(budget, design, method)

@@ -303,7 +303,7 @@ def common_total(tables: CountTables) -> float:
 
 def check_relation(neighbors: str, unit: str) -> None:
     """Refuse neighboring relations that tables of counts are not priced for."""
-    if neighbors not in (SUBSTITUTE, ADD_REMOVE):
+    if not isinstance(neighbors, str) or neighbors not in (SUBSTITUTE, ADD_REMOVE):
         raise DomainError(
             "tables of counts are priced for one record",
             got=f"neighbors={neighbors!r}",

@@ -258,7 +258,7 @@ def check_same_length(frame: pd.DataFrame, y: Any) -> None:
 
 def check_records(records: str) -> str:
     """Refuse an update that does not say whether its records are new."""
-    if records not in ("new", "same"):
+    if not isinstance(records, str) or records not in ("new", "same"):
         raise DomainError(
             "an update says whose records it brings",
             got=repr(records),

@@ -83,7 +83,7 @@ class Window:
         """
         check_width(epsilon)
         check_open_unit(share=share)
-        lower = -math.log1p(share * math.expm1(epsilon))
+        lower = -math.log1p(float(share) * math.expm1(epsilon))
         return cls(lower, lower + float(epsilon), float(epsilon))
 
     @classmethod
@@ -171,7 +171,7 @@ def resolve_budget(
     The arguments are those of `mollify`; for a `hull` nothing but pure epsilon is proved of one
     draw. Refuses contradictory arguments, and a window whose draws cost more than `total`.
     """
-    if kind is not None and kind not in MOLLIFIER_KINDS:
+    if kind is not None and not (isinstance(kind, str) and kind in MOLLIFIER_KINDS):
         raise DomainError(
             "kind= is not known", got=repr(kind), allowed=", ".join(map(repr, MOLLIFIER_KINDS))
         )

@@ -32,7 +32,7 @@ def check_release_kind(release: Any, method: Any) -> None:
     DomainError
         Neither draws nor summary nor auto.
     """
-    if release not in RELEASES:
+    if not isinstance(release, str) or release not in RELEASES:
         raise DomainError(
             "there is no such kind of release",
             got=repr(release)[:60],

@@ -79,7 +79,7 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
             allowed="1: each released draw is the last state of a run of its own",
             do="ask for as many draws as you need; each is a fresh run",
         )
-    if backend not in BACKENDS:
+    if not isinstance(backend, str) or backend not in BACKENDS:
         raise DomainError("no such back end", got=backend, allowed=", ".join(BACKENDS))
     if importlib.util.find_spec(BACKENDS[backend]) is None:
         raise Unsupported(

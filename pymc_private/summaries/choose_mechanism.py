@@ -248,7 +248,7 @@ def _checked_request(
         raise DomainError(
             "delta is a probability below 1", got=repr(delta), allowed="0 <= delta < 1"
         )
-    if method not in (AUTO, *MECHANISMS):
+    if not isinstance(method, str) or method not in (AUTO, *MECHANISMS):
         raise DomainError(
             "there is no such kind of summary",
             got=repr(method)[:60],

@@ -7,10 +7,11 @@ posterior found by importance sampling, and that of the records themselves too.
 
 With ``--save FILE`` each simulation is added to a file of JSON lines as it ends, and those that the
 file already holds are not run again: a long study goes on where it stopped.
-``python -m benchmarks.noise_aware --table FILE`` prints what such files hold. With ``--coverage``
-the posterior of the records is left out, and with it error and width: coverage needs only the
-parameters that the records were drawn with. ``python -m benchmarks.noise_aware_coverage FILE`` adds
-such files to the table that the repository keeps; a study that goes on takes another seed.
+``python -m benchmarks.noise_aware --table FILE`` prints what such files hold. With ``--compared K``
+only the first K data sets of a cell have a posterior of the records, and with it error and width
+(``--coverage``: none): coverage needs only the parameters that the records were drawn with.
+``python -m benchmarks.noise_aware_coverage FILE`` adds such files to the table that the repository
+keeps; a study that goes on takes another seed.
 
 Error: root mean square distance of the posterior mean from the non-private one, in non-private
 standard deviations. Width: median ratio of the lengths of 90% intervals. Coverage: of 50% and 90%
@@ -24,13 +25,13 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.noise_aware_models import SCENARIOS, Scenario
+from benchmarks.noise_aware_models import SCENARIOS
 from pymc_private.summaries.choose_mechanism import make_summary_plan
 from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.importance import WeightedDraws, importance_draws
@@ -94,12 +95,12 @@ class Study:
     scenario : Scenario
     epsilon : float
     method : str
-    compared : bool
-        Whether each posterior is compared with that of the records.
+    compared : float
+        How many data sets, from the first, have their posterior compared with that of the records.
     """
 
     def __init__(
-        self, scenario: Scenario, epsilon: float, method: str = "auto", compared: bool = True
+        self, scenario: Any, epsilon: float, method: str = "auto", compared: float = np.inf
     ) -> None:
         self.scenario, self.compared = scenario, compared
         self.plan = make_summary_plan(scenario.private, epsilon=epsilon, delta=DELTA, method=method)
@@ -109,7 +110,13 @@ class Study:
         """The density of a record, of which the posterior of the records is made."""
         return RecordDensity(self.scenario.private)
 
-    def simulation(self, theta: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
+    def exact(self, records: Any, theta: np.ndarray, rng: np.random.Generator) -> WeightedDraws:
+        """The posterior of the records."""
+        return non_private(self.density, records, theta, rng)
+
+    def simulation(
+        self, theta: np.ndarray, rng: np.random.Generator, compared: bool
+    ) -> dict[str, Any]:
         """One data set of known parameters: its posterior or both, in JSON types."""
         mechanism, private = self.plan.mechanism, self.scenario.private
         point = {k: v[0] for k, v in mechanism.parameters.natural(theta[None]).items()}
@@ -117,7 +124,7 @@ class Study:
         released = mechanism.release(records, SimulatedNoise(rng, private.neighbors, 1))
         refused = any(caution.refuse for caution in mechanism.warnings(released))
         likelihood, start = mechanism.log_likelihood(released), mechanism.start(released)
-        enough = np.inf if self.compared else ENOUGH
+        enough = np.inf if compared else ENOUGH
         found = posterior(likelihood, mechanism.parameters.log_prior, start, rng, enough)
         inner, outer = (found.quantiles(list(shares)) for shares in (INNER, OUTER))
         plain: dict[str, Any] = {
@@ -127,8 +134,8 @@ class Study:
             "refused": refused,
             "method": self.plan.method,
         }
-        if self.compared:
-            exact = non_private(self.density, records, theta, rng)
+        if compared:
+            exact = self.exact(records, theta, rng)
             width = np.ptp(outer, axis=0) / np.ptp(exact.quantiles(list(OUTER)), axis=0)
             plain["error"] = ((found.mean - exact.mean) / exact.sd).tolist()
             plain |= {"width": width.tolist(), "exact effective": exact.effective}
@@ -141,17 +148,15 @@ class Study:
         for k in wanted:
             started = time.process_time()
             try:
-                found = self.simulation(draws[k], np.random.default_rng([seed, k]))
+                rng = np.random.default_rng([seed, k])
+                found = self.simulation(draws[k], rng, k < self.compared)
             except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
                 found = {"failed": repr(error)[:200]}
             yield {"simulation": k, **found, "seconds": round(time.process_time() - started, 2)}
 
 
-def measure(
-    scenario: Scenario, epsilon: float, simulations: int, method: str = "auto", seed: int = 0
-) -> dict[str, Any]:
+def measure(study: Study, simulations: int, seed: int = 0) -> dict[str, Any]:
     """Error, width and coverage of one model at one epsilon."""
-    study = Study(scenario, epsilon, method)
     return summarized(list(study.run(range(simulations), seed)))
 
 
@@ -186,20 +191,18 @@ def stored(paths: Sequence[Path]) -> dict[tuple[str, float], list[dict[str, Any]
     return found
 
 
-def extend(
-    path: Path, scenario: Scenario, epsilon: float, simulations: int, seed: int, compared: bool
-) -> None:
-    """Add what a file lacks of so many simulations of one model at one epsilon."""
-    name = scenario.name
+def missing(path: Path, name: str, epsilon: float, simulations: int, seed: int) -> list[int]:
+    """Which of so many simulations of one model at one epsilon a file lacks."""
     here = stored([path]).get((name, epsilon), []) if path.exists() else []
     done = {one["simulation"] for one in here if one["seed"] == seed}
-    missing = [k for k in range(simulations) if k not in done]
-    if not missing:
-        return
-    for one in Study(scenario, epsilon, compared=compared).run(missing, seed):
-        line = json.dumps({"model": name, "epsilon": epsilon, "seed": seed, **one})
-        with path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+    return [k for k in range(simulations) if k not in done]
+
+
+def add_line(path: Path, name: str, epsilon: float, seed: int, one: dict[str, Any]) -> None:
+    """Add a simulation to a file."""
+    line = json.dumps({"model": name, "epsilon": epsilon, "seed": seed, **one})
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
 
 
 def line_of(name: str, epsilon: float, found: dict[str, Any]) -> str:
@@ -227,14 +230,15 @@ def print_table(paths: Sequence[Path]) -> None:
               f"{errors[0]:.3f}, of 90% {shares[1]:.3f}±{errors[1]:.3f}")  # fmt: skip
 
 
-def main() -> None:
-    """Run the study, or print a stored one."""
+def main(scenarios: Any = None, study: Any = Study) -> None:
+    """Run the study of some scenarios, or print a stored one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("simulations", type=int, nargs="?", default=40)
     parser.add_argument("epsilons", nargs="?", default=",".join(map(str, EPSILONS)))
     parser.add_argument("parts", nargs="*", help="parts of names of models")
     parser.add_argument("--save", type=Path)
     parser.add_argument("--table", type=Path, nargs="+")
+    parser.add_argument("--compared", type=float, default=np.inf)
     parser.add_argument("--coverage", action="store_true", help="leave out error and width")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -242,17 +246,24 @@ def main() -> None:
         print_table(given.table)
         return
     warnings.simplefilter("ignore")
-    for name in SCENARIOS:
-        if given.parts and not any(part in name for part in given.parts):
-            continue
-        scenario = SCENARIOS[name]()
+    scenarios = scenarios or SCENARIOS
+    for name in [n for n in scenarios if not given.parts or any(p in n for p in given.parts)]:
+        scenario = scenarios[name]()
         for epsilon in map(float, given.epsilons.split(",")):
-            if given.save:
-                compared = not given.coverage
-                extend(given.save, scenario, epsilon, given.simulations, given.seed, compared)
-                continue
-            found = measure(scenario, epsilon, given.simulations, seed=given.seed)
-            print(line_of(name, epsilon, found), flush=True)
+            run_cell(name, partial(study, scenario, epsilon), epsilon, given)
+
+
+def run_cell(name: str, make: Callable[..., Study], epsilon: float, given: Any) -> None:
+    """Print a cell, or add what a file lacks of it."""
+    compared = 0 if given.coverage else given.compared
+    if not given.save:
+        found = measure(make(compared=compared), given.simulations, given.seed)
+        print(line_of(name, epsilon, found), flush=True)
+        return
+    wanted = missing(given.save, name, epsilon, given.simulations, given.seed)
+    if wanted:
+        for one in make(compared=compared).run(wanted, given.seed):
+            add_line(given.save, name, epsilon, given.seed, one)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,15 @@
 Run ``python -m benchmarks.noise_aware_coverage`` to print the stored table, as Markdown, with the
 cells that fall short; ``python -m benchmarks.noise_aware_coverage FILE ...`` first adds what
 ``python -m benchmarks.noise_aware ... --coverage --save FILE`` has written. A seed is added to a
-cell once, whole: a second run of it changes nothing. With ``--hierarchies`` it is the table of
-``python -m benchmarks.noise_aware_hierarchies ... --save FILE``.
+cell once, whole: a second run of it changes nothing. With ``--records``, ``--hierarchies`` or
+``--persons`` it is the table of what ``python -m benchmarks.noise_aware_records ... --save FILE``
+and so on have written.
 
 Rows hold sums over data sets of the share of intervals that held, and of its square, so that
-standard errors are over data sets: parameters of one data set are not independent. `VERSION` names
+standard errors are over data sets: parameters of one data set are not independent. Of data sets
+that were compared with the posterior of their records, errors (root mean squares over parameters,
+in standard deviations of that posterior) and widths of 90% intervals (medians) are kept as sums of
+logarithms: what is printed are geometric means. `VERSION` names
 the mechanism that was simulated; rows of other versions stay in the table and are not pooled.
 """
 
@@ -24,8 +28,9 @@ from typing import Any
 import numpy as np
 
 TABLE = Path(__file__).parent / "measured" / "coverage.csv"
-HIERARCHIES = TABLE.with_name("hierarchies.csv")
-"""That of hierarchies, whose models are named as settings."""
+OTHERS = {f"--{name}": TABLE.with_name(f"{name}.csv") for name in
+          ("records", "hierarchies", "persons")}  # fmt: skip
+"""Tables of other studies, whose models are named by settings."""
 VERSION = "unclipped-where-cheap"
 """The mechanism of today, named after its last change that moves coverage."""
 LEVELS = (0.5, 0.9)
@@ -49,6 +54,10 @@ class Cell:
         counted), and whose posterior has fewer than `FEW_EFFECTIVE` effective draws.
     held50, squares50, held90, squares90 : float
         Sums over data sets of the share of intervals that held, and of its square.
+    compared : int
+        Data sets that were compared with the posterior of the records.
+    log_error, log_width : float
+        Sums of logarithms over these.
     """
 
     version: str
@@ -64,6 +73,9 @@ class Cell:
     squares50: float = 0.0
     held90: float = 0.0
     squares90: float = 0.0
+    compared: int = 0
+    log_error: float = 0.0
+    log_width: float = 0.0
 
     @property
     def key(self) -> Key:
@@ -84,6 +96,10 @@ class Cell:
             self.few += one["effective"] < FEW_EFFECTIVE
             self.held50, self.squares50 = self.held50 + inner, self.squares50 + inner**2
             self.held90, self.squares90 = self.held90 + outer, self.squares90 + outer**2
+            if "error" in one:
+                self.compared += 1
+                self.log_error += 0.5 * float(np.log(np.mean(np.square(one["error"]))))
+                self.log_width += float(np.log(np.median(one["width"])))
 
 
 def pooled(cells: Iterable[Cell]) -> tuple[int, np.ndarray, np.ndarray]:
@@ -155,12 +171,20 @@ def add_files(cells: dict[Key, Cell], paths: Sequence[Path]) -> None:
 
 # ---- tables --------------------------------------------------------------------------------------
 def entry(cells: Sequence[Cell]) -> str:
-    """The share of 90% intervals held with its standard error, data sets, and those refused."""
+    """Share of 90% intervals held and its standard error, data sets, those refused; error, width.
+
+    The last two where some were compared.
+    """
     if not sum(c.sets for c in cells):
         return ""
     count, found, error = pooled(cells)
-    refused = sum(c.refused for c in cells)
-    return f"{found[1]:.3f} ± {error[1]:.3f}, {count}" + (f", {refused} refused" if refused else "")
+    refused, whole = sum(c.refused for c in cells), sum(c.compared for c in cells)
+    text = f"{found[1]:.3f} ± {error[1]:.3f}, {count}" + (f", {refused} refused" if refused else "")
+    if not whole:
+        return text
+    means = (np.exp(sum(c.log_error for c in cells) / whole),
+             np.exp(sum(c.log_width for c in cells) / whole))  # fmt: skip
+    return f"{text}; {means[0]:.2f}, {means[1]:.2f}"
 
 
 def markdown(cells: Sequence[Cell], order: Sequence[str]) -> str:
@@ -203,8 +227,8 @@ def print_table(path: Path = TABLE) -> None:
 def main() -> None:
     """Add files to the table, and print it."""
     words = sys.argv[1:]
-    table = HIERARCHIES if "--hierarchies" in words else TABLE
-    paths = [Path(name) for name in words if name != "--hierarchies"]
+    table = next((OTHERS[word] for word in words if word in OTHERS), TABLE)
+    paths = [Path(word) for word in words if word not in OTHERS]
     if paths:
         cells = read_table(table)
         add_files(cells, paths)

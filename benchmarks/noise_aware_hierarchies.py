@@ -4,11 +4,14 @@ Run ``python -m benchmarks.noise_aware_hierarchies [simulations] [epsilon] [sett
 setting being ``family:groups:records:labels``, for example ``poisson:10:1000:public``. Labels are
 private or public. Others are private too, and the groups' shares differ: ``unequal`` ones rise from
 one to the number of groups, ``steep`` ones double from group to group, and with ``one`` the first
-group has three quarters of the records. In each simulation parameters come from the prior and
+group has three quarters of the records. Covariates are uniform on [-1, 1] and one, unless the
+setting goes on with ``:normal``, ``:skewed`` or ``:binary`` and, behind that, their number:
+``normal:30:3000:private:skewed:3``. In each simulation parameters come from the prior and
 records from the model. Both posteriors are found by importance sampling, which is poor beyond some
 twenty groups, or with ``--nuts`` by `pm.sample` (two chains of 300 draws after 500 steps of
-tuning). ``--seed`` gives other data sets, ``--save FILE`` adds a JSON line for each simulation,
-which ``python -m benchmarks.noise_aware_coverage --hierarchies FILE`` adds to the stored table.
+tuning). ``--seed`` gives other data sets; ``--save FILE`` adds a JSON line for each simulation and
+goes on where the file stopped. ``python -m benchmarks.noise_aware_coverage --hierarchies FILE``
+adds such a file to the stored table.
 
 Error: root mean square distance of posterior means, in non-private posterior standard deviations,
 and its median over simulations; width: median ratio of lengths of 90% intervals; coverage: of 90%
@@ -19,18 +22,18 @@ all records share are told apart. The effective draws of the worst posterior are
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import time
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
-from benchmarks.noise_aware import non_private, posterior
+from benchmarks.noise_aware import add_line, missing, non_private, posterior
 from pymc_private.summaries.choose_mechanism import make_summary_plan
 from pymc_private.summaries.coverage import coordinate_names
 from pymc_private.summaries.density.record_density import RecordDensity
@@ -56,31 +59,49 @@ Posterior = tuple[np.ndarray, np.ndarray, np.ndarray, float]
 
 @dataclass(frozen=True)
 class Setting:
-    """A family, numbers of groups and records, and what is known of labels."""
+    """A family, numbers of groups and records, what is known of labels, and the covariates."""
 
     family: str
     groups: int
     n: int
     labels: str = "private"
+    covariate: str = "uniform"
+    covariates: int = 1
 
     @classmethod
     def of(cls, text: str) -> Setting:
         """A setting as it is written."""
-        family, groups, n, *labels = text.split(":")
-        return cls(family, int(groups), int(n), *labels)
+        family, groups, n, *words = text.split(":")
+        count = (int(words.pop()),) if len(words) > 2 else ()
+        return cls(family, int(groups), int(n), *words, *count)
 
     @property
     def text(self) -> str:
         """A setting as it is written."""
-        return f"{self.family}:{self.groups}:{self.n}:{self.labels}"
+        plain = f"{self.family}:{self.groups}:{self.n}:{self.labels}"
+        if self.covariates > 1:
+            return f"{plain}:{self.covariate}:{self.covariates}"
+        return plain if self.covariate == "uniform" else f"{plain}:{self.covariate}"
 
     def records(self, at: dict[str, Any], rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Records of one data set; public labels are the same in all of them."""
         own = np.random.default_rng(0) if self.labels == "public" else rng
         group = own.choice(self.groups, self.n, p=self._shares())
-        x = rng.uniform(-1, 1, self.n)
-        eta = np.asarray(at["effect"])[group] + float(at["slope"]) * x
+        x = self._covariates(rng)
+        moved = x.reshape(self.n, -1) @ np.ravel(at["slope"])
+        eta = np.asarray(at["effect"])[group] + moved
         return {"g": group, "x": x, "y": self._outcomes(eta, at, rng)}
+
+    def _covariates(self, rng: np.random.Generator) -> np.ndarray:
+        """Covariates within [-1, 1], whatever their distribution."""
+        shape = (self.n,) if self.covariates == 1 else (self.n, self.covariates)
+        if self.covariate == "normal":
+            return np.clip(rng.normal(0, 0.4, shape), -1, 1)
+        if self.covariate == "skewed":
+            return np.clip(rng.exponential(0.4, shape) - 1, -1, 1)
+        if self.covariate == "binary":
+            return np.where(rng.random(shape) < 0.3, 1.0, -1.0)
+        return rng.uniform(-1, 1, shape)
 
     def _shares(self) -> np.ndarray:
         """Shares of the groups in the records."""
@@ -110,9 +131,11 @@ class Setting:
         coords = {"row": np.arange(self.n), "group": np.arange(self.groups)}
         with pm.Model(coords=coords) as model:
             mean, sd = pm.Normal("mean"), pm.LogNormal("sd", *SCALE_PRIOR)
-            effect, slope = pm.Normal("effect", mean, sd, dims="group"), pm.Normal("slope")
-            g, x = (pm.Data(name, records[name], dims="row") for name in ("g", "x"))
-            eta, y = effect[g] + slope * x, records["y"]
+            effect = pm.Normal("effect", mean, sd, dims="group")
+            slope = pm.Normal("slope", shape=() if self.covariates == 1 else self.covariates)
+            g, x = (pm.Data(name, records[name]) for name in ("g", "x"))
+            eta = effect[g] + (slope * x if self.covariates == 1 else x @ slope)
+            y = records["y"]
             whole = {"observed": y.astype(int), "dims": "row"}
             if self.family == "logistic":
                 pm.Bernoulli("y", logit_p=eta, **whole)
@@ -127,9 +150,10 @@ class Setting:
 
     def private(self) -> pmp.PrivateModel:
         """The model with its domains, of records that stand in for those of all data sets."""
-        start = {"effect": np.zeros(self.groups), "slope": 0.5, "sigma": 1.0, "alpha": 2.0}
+        start = {"effect": np.zeros(self.groups), "sigma": 1.0, "alpha": 2.0}
+        start["slope"] = np.full(self.covariates, 0.5)
         model = self.model(self.records(start, np.random.default_rng(0)))
-        domain: dict[str, Any] = {"x": (-1.0, 1.0)}
+        domain: dict[str, Any] = {"x": {-1, 1} if self.covariate == "binary" else (-1.0, 1.0)}
         public = ["g"] if self.labels == "public" else []
         domain |= {} if public else {"g": pmp.Categories(range(self.groups))}
         counts = {"y": (0.0, MOST_COUNT)}
@@ -168,7 +192,7 @@ def by_importance(found: WeightedDraws) -> Posterior:
 
 
 def measured(
-    setting: Setting, epsilon: float, simulations: int, seed: int, nuts: bool, save: str | None
+    setting: Setting, epsilon: float, simulations: int, seed: int, nuts: bool, save: Path | None
 ) -> None:
     """Print what a setting gives, after each simulation."""
     private = setting.private()
@@ -176,7 +200,12 @@ def measured(
     mechanism, rows = plan.mechanism, list[dict[str, Any]]()
     parameters, density = mechanism.parameters, RecordDensity(private)
     print(f"{setting} at epsilon {epsilon:g}: usable {mechanism.usable:.2f}", flush=True)
-    for k, theta in enumerate(parameters.draws(simulations, seed)):
+    wanted = list(range(simulations))
+    if save:
+        wanted = missing(save, setting.text, epsilon, simulations, seed)
+    draws = parameters.draws(simulations, seed)
+    for k in wanted:
+        theta = draws[k]
         rng, began = np.random.default_rng([seed, k]), time.process_time()
         at = {name: v[0] for name, v in parameters.natural(theta[None]).items()}
         records = setting.records(at, rng)
@@ -195,10 +224,8 @@ def measured(
         print(f"{lines_of(rows, coordinate_names(parameters))} "
               f"({time.process_time() - began:.0f} s)", flush=True)  # fmt: skip
         if save:
-            line = {"model": setting.text, "method": "scores", "epsilon": epsilon, "seed": seed}
-            line |= {"k": k} | rows[-1]
-            with open(save, "a") as file:
-                file.write(json.dumps(line) + "\n")
+            one = {"method": "scores", "simulation": k} | rows[-1]
+            add_line(save, setting.text, epsilon, seed, one)
 
 
 def compared(theta: np.ndarray, found: Posterior, exact: Posterior) -> dict[str, Any]:
@@ -245,7 +272,7 @@ def main() -> None:
     parser.add_argument("settings", nargs="*", default=SETTINGS)
     parser.add_argument("--nuts", action="store_true")
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--save")
+    parser.add_argument("--save", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.getLogger("pymc").setLevel(logging.ERROR)

@@ -16,15 +16,17 @@ median width of 90% intervals relative to that posterior, and coverage of 90% an
 b; for persons also the coverage of all parameters. Only the first ``--compared`` data sets
 (default: all) are compared with the posterior of the records and with rows; the others tell
 coverage of persons.
-``--seed`` gives other data sets, ``--save FILE`` adds a JSON line for each simulation.
+``--seed`` gives other data sets; ``--save FILE`` adds a JSON line for each simulation, of all
+parameters and of b, and goes on where the file stopped. ``python -m benchmarks.noise_aware_coverage
+--persons FILE`` adds it to the stored table.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,7 +34,7 @@ import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
-from benchmarks.noise_aware import non_private, posterior
+from benchmarks.noise_aware import add_line, missing, non_private, posterior
 from pymc_private.summaries.choose_mechanism import make_summary_plan
 from pymc_private.summaries.coverage import coordinate_names
 from pymc_private.summaries.noise import SimulatedNoise
@@ -59,6 +61,13 @@ class Setting:
         """A setting as it is written."""
         family, persons, most, *kind = text.split(":")
         return cls(family, int(persons), int(most), *kind)
+
+    @property
+    def text(self) -> str:
+        """A setting as it is written."""
+        return ":".join(
+            [self.family, str(self.persons), str(self.most), *filter(None, [self.kind])]
+        )
 
     def rows(self, at: dict[str, Any], rng: np.random.Generator) -> dict[str, np.ndarray]:
         """One data set, a line per row."""
@@ -149,8 +158,8 @@ def compared(found: Any, exact: Any, theta: np.ndarray, mine: list[int], own: li
     low, high = (q[mine] for q in found.quantiles(LEVEL))
     inner = [q[mine] for q in found.quantiles(HALF)]
     held = {
-        "held": ((low <= theta[own]) & (theta[own] <= high)).tolist(),
-        "half": ((inner[0] <= theta[own]) & (theta[own] <= inner[1])).tolist(),
+        "outer": ((low <= theta[own]) & (theta[own] <= high)).tolist(),
+        "inner": ((inner[0] <= theta[own]) & (theta[own] <= inner[1])).tolist(),
         "effective": found.effective,
     }
     if exact is None:
@@ -219,7 +228,8 @@ def lines_of(rows: list[dict[str, Any]]) -> str:
         if not mine:
             continue
         refused = sum(row["refused"] for row in mine)
-        text = f"{kind} {coverage_of(mine, 'held')}, 50% {coverage_of(mine, 'half')} of {len(mine)}"
+        held = [coverage_of(mine, level) for level in ("outer", "inner")]
+        text = f"{kind} {held[0]}, 50% {held[1]} of {len(mine)}"
         whole = [row for row in mine if "error" in row]
         if whole:
             errors, widths = (np.array([row[key] for row in whole]) for key in ("error", "width"))
@@ -242,15 +252,18 @@ def measured(setting: Setting, asked: Any) -> None:
     study, rows = Study(setting, asked.epsilon), list[dict[str, Any]]()
     print(f"{setting} at epsilon {asked.epsilon:g}: {study.persons.summary()}", flush=True)
     draws = study.density.parameters.draws(asked.simulations, asked.seed)
-    for k, theta in enumerate(draws):
+    wanted = list(range(asked.simulations))
+    if asked.save:
+        wanted = missing(asked.save, setting.text, asked.epsilon, asked.simulations, asked.seed)
+    for k in wanted:
         began = time.process_time()
         whole = asked.compared is None or k < asked.compared
-        rows.append(study.one(theta, np.random.default_rng([asked.seed, k]), whole))
+        rows.append(study.one(draws[k], np.random.default_rng([asked.seed, k]), whole))
         print(f"{lines_of(rows)} ({time.process_time() - began:.0f} s)", flush=True)
         if asked.save:
-            line = {"setting": str(setting), "epsilon": asked.epsilon, "seed": asked.seed, "k": k}
-            with open(asked.save, "a") as file:
-                file.write(json.dumps(line | rows[-1]) + "\n")
+            parts = dict(rows[-1])
+            one = {"method": "scores", "simulation": k} | parts.pop("all") | parts
+            add_line(asked.save, setting.text, asked.epsilon, asked.seed, one)
 
 
 def main() -> None:
@@ -261,7 +274,7 @@ def main() -> None:
     parser.add_argument("settings", nargs="*", default=list(SETTINGS))
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--compared", type=int)
-    parser.add_argument("--save", default="")
+    parser.add_argument("--save", type=Path)
     asked = parser.parse_args()
     for text in asked.settings:
         measured(Setting.of(text), asked)

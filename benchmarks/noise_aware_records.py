@@ -1,17 +1,15 @@
 """Noisy summaries of records with several answers: error, width and coverage of their posteriors.
 
 Run ``python -m benchmarks.noise_aware_records [simulations] [epsilons] [part of a name] ...``, for
-example ``python -m benchmarks.noise_aware_records 40 0.5,1,2 rasch``. Columns are those of
-`benchmarks.noise_aware`. Records are simulated by NumPy code of this file, not by the generator
-that the summaries use themselves.
+example ``python -m benchmarks.noise_aware_records 40 0.5,1,2 Rasch``. Columns and options are those
+of `benchmarks.noise_aware`; ``python -m benchmarks.noise_aware_coverage --records FILE`` adds what
+``--save FILE`` wrote to the stored table. Records are simulated by NumPy code of this file, not by
+the generator that the summaries use themselves.
 """
 
 from __future__ import annotations
 
-import sys
-import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -22,12 +20,9 @@ import pytensor.tensor as pt
 from scipy.special import expit
 
 import pymc_private as pmp
-from benchmarks.noise_aware import INNER, OUTER, posterior
-from pymc_private.summaries.choose_mechanism import make_summary_plan
+from benchmarks import noise_aware
 from pymc_private.summaries.importance import WeightedDraws, importance_draws
-from pymc_private.summaries.noise import SimulatedNoise
 
-EPSILONS, DELTA = (0.5, 1.0, 2.0), 1e-6
 EXACT_DRAWS, EXACT_ROUNDS = 600, 5
 LARGEST_BATCH = 2_000_000
 Point = dict[str, np.ndarray]
@@ -40,7 +35,7 @@ class Scenario:
 
     build: Callable[[], pm.Model]
     domain: Any
-    simulate: Callable[[Point, Generator], np.ndarray]
+    answers: Callable[[Point, Generator], np.ndarray]
     public: tuple[str, ...] = ()
 
     @cached_property
@@ -49,6 +44,12 @@ class Scenario:
         return pmp.privatize(
             self.build(), records={"y": 0}, domain={"y": self.domain}, public=self.public
         )
+
+    def simulate(self, at: Point, rng: Generator) -> dict[str, np.ndarray]:
+        """Records at parameters, within their domain."""
+        source = self.private.sources[0]
+        y = source.domain.clip(np.asarray(self.answers(at, rng)), 0)
+        return {"y": np.asarray(y).astype(source.dtype)}
 
 
 def lower(packed: np.ndarray, d: int) -> np.ndarray:
@@ -205,6 +206,47 @@ def random_walk(n: int, times: int = 6) -> Scenario:
     return Scenario(build, (-25, 25), simulate)
 
 
+def hidden_chain(n: int, times: int = 6) -> Scenario:
+    """A chain of two hidden states for each person, observed with noise: 5 parameters."""
+
+    def logp(y: Any, first: Any, gap: Any, s: Any, stay: Any, _: Any) -> Any:
+        means, s = pt.stack([first, first + gap], axis=-1)[..., None, :], s[..., None, None]
+        each = -0.5 * ((y[..., None] - means) / s) ** 2 - pt.log(s) - 0.5 * np.log(2 * np.pi)
+        kept = pt.log(stay)[..., :, None] * np.eye(2)
+        moves = kept + pt.log1p(-stay)[..., :, None] * (1 - np.eye(2))
+        ahead = np.log(0.5) + each[..., 0, :]
+        for t in range(1, times):
+            ahead = pt.logsumexp(ahead[..., :, None] + moves, axis=-2) + each[..., t, :]
+        return pt.logsumexp(ahead, axis=-1)
+
+    def chains(first: Any, gap: Any, s: Any, stay: Any, rng: Generator, size: Any) -> np.ndarray:
+        rows = int(np.prod(size)) if size is not None else 1
+        state = rng.integers(0, 2, rows)
+        y = np.empty((rows, times))
+        for t in range(times):
+            y[:, t] = first + gap * state + s * rng.standard_normal(rows)
+            state = np.where(rng.random(rows) < np.asarray(stay)[state], state, 1 - state)
+        return y.reshape(*(() if size is None else np.atleast_1d(size)), times)
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            first, gap = pm.Normal("first", -1, 0.7), pm.LogNormal("gap", 0.7, 0.3)
+            s, stay = pm.LogNormal("s", -0.4, 0.3), pm.Beta("stay", 6, 2, shape=2)
+            zeros = np.zeros((n, times))
+            made = {"logp": logp, "random": random, "signature": "(),(),(),(k),(t)->(t)"}
+            pm.CustomDist("y", first, gap, s, stay, zeros[0], **made, observed=zeros)
+        return model
+
+    def random(*given: Any, rng: Any = None, size: Any = None) -> np.ndarray:
+        first, gap, s = (np.ravel(v)[0] for v in given[:3])
+        return chains(first, gap, s, np.ravel(given[3])[:2], rng, size)
+
+    def answers(at: Point, rng: Generator) -> np.ndarray:
+        return chains(at["first"], at["gap"], at["s"], at["stay"], rng, n)
+
+    return Scenario(build, (-12, 12), answers)
+
+
 def random_slopes(n: int, times: int = 5, kinds: int = 1) -> Scenario:
     """Intercepts and slopes of persons over public times, the same for all or of several kinds."""
     shared = np.linspace(0, 1, times)[None]
@@ -243,12 +285,14 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "Dirichlet-multinomial, n 2,000": partial(dirichlet_multinomial, 2000),
     "Rasch, n 500": partial(item_response, 500),
     "Rasch, n 2,000": partial(item_response, 2000),
+    "2PL, 6 items, n 1,000": partial(item_response, 1000, 6, slopes=True),
     "2PL, n 500": partial(item_response, 500, slopes=True),
     "2PL, n 2,000": partial(item_response, 2000, slopes=True),
     "graded, n 500": partial(graded, 500),
     "AR(1), n 500": partial(autoregression, 500),
     "AR(1), n 2,000": partial(autoregression, 2000),
     "random walk, n 500": partial(random_walk, 500),
+    "hidden chain, n 1,000": partial(hidden_chain, 1000),
     "random slopes, n 500": partial(random_slopes, 500),
     "random slopes, 20 kinds of times, n 500": partial(random_slopes, 500, kinds=20),
 }
@@ -270,72 +314,16 @@ def non_private(mechanism: Any, records: Any, theta: np.ndarray, rng: Generator)
     return importance_draws(target, theta, covariance, rng, EXACT_DRAWS, rounds=EXACT_ROUNDS)
 
 
-def measure(scenario: Scenario, epsilon: float, simulations: int, seed: int = 0) -> dict[str, Any]:
-    """Error, width and coverage of one model at one epsilon."""
-    private = scenario.private
-    plan = make_summary_plan(private, epsilon=epsilon, delta=DELTA, method="records")
-    mechanism, parameters = plan.mechanism, plan.mechanism.parameters
-    errors, widths, held, effective, seconds, refused = [], [], [], [], [], 0
-    for k, theta in enumerate(parameters.draws(simulations, 1000 + seed)):
-        rng = np.random.default_rng([seed, k])
-        point = {name: v[0] for name, v in parameters.natural(theta[None]).items()}
-        domain = private.sources[0].domain
-        y = domain.clip(np.asarray(scenario.simulate(point, rng)), 0)
-        records = {"y": np.asarray(y).astype(private.sources[0].dtype)}
-        start = time.process_time()
-        released = mechanism.release(records, SimulatedNoise(rng, private.neighbors, 1))
-        seconds.append(time.process_time() - start)
-        if any(caution.refuse for caution in mechanism.warnings(released)):
-            refused += 1
-            continue
-        likelihood = mechanism.log_likelihood(released)
-        found = posterior(likelihood, parameters.log_prior, mechanism.start(released), rng)
-        exact = non_private(mechanism, records, theta, rng)
-        ends = {shares: found.quantiles(list(shares)) for shares in (INNER, OUTER)}
-        errors.append((found.mean - exact.mean) / exact.sd)
-        widths.append(np.ptp(ends[OUTER], axis=0) / np.ptp(exact.quantiles(list(OUTER)), axis=0))
-        held.append([(low <= theta) & (theta <= high) for low, high in ends.values()])
-        effective.append(found.effective)
-    each = np.mean(held, axis=2)
-    return {
-        "terms": mechanism.facts["terms"],
-        "predicted": mechanism.predicted_error,
-        "error": float(np.median(np.sqrt(np.mean(np.square(errors), axis=1)))),
-        "width": float(np.median(widths)),
-        "coverage": each.mean(axis=0),
-        "standard error": each.std(axis=0) / np.sqrt(len(each)),
-        "effective": float(np.quantile(effective, 0.1)),
-        "refused": refused,
-        "seconds": float(np.median(seconds)),
-        "held": np.mean(held, axis=0)[1],
-    }
+class RecordStudy(noise_aware.Study):
+    """One model at one epsilon, by pooled scores of records."""
 
+    def __init__(self, scenario: Scenario, epsilon: float, compared: float = np.inf) -> None:
+        super().__init__(scenario, epsilon, "records", compared)
 
-def main(simulations: int = 40, epsilons: Sequence[float] = EPSILONS, parts: Any = ()) -> None:
-    """Print the table."""
-    warnings.simplefilter("ignore")
-    for name in [n for n in SCENARIOS if not parts or any(part in n for part in parts)]:
-        scenario = SCENARIOS[name]()
-        for epsilon in epsilons:
-            start = time.time()
-            m = measure(scenario, epsilon, simulations)
-            inner, outer = (
-                f"{share:.3f}±{error:.3f}"
-                for share, error in zip(m["coverage"], m["standard error"], strict=True)
-            )
-            print(
-                f"{name:40} {m['terms']:14} epsilon {epsilon:3g}  error {m['error']:.2f} "
-                f"(r {m['predicted']:.2f})  width {m['width']:.2f}  coverage of 50% {inner}, of "
-                f"90% {outer}  refused {m['refused']}  effective {m['effective']:.0f}  release "
-                f"{m['seconds']:.1f} s, all {time.time() - start:.0f} s",
-                flush=True,
-            )
+    def exact(self, records: Any, theta: np.ndarray, rng: Generator) -> WeightedDraws:
+        """The posterior of the records."""
+        return non_private(self.plan.mechanism, records, theta, rng)
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    main(
-        int(given[0]) if given else 40,
-        [float(e) for e in given[1].split(",")] if len(given) > 1 else EPSILONS,
-        given[2:],
-    )
+    noise_aware.main(SCENARIOS, RecordStudy)

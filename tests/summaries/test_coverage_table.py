@@ -83,3 +83,22 @@ def test_budgets_that_share_their_data_sets_are_not_counted_as_independent(writt
     add_files(others, [written("b.jsonl", simulations(shares, 1, model="cloglog"))])
     add_files(others, [written("b.jsonl", simulations(shares, 1))])
     assert np.isclose(pooled(others.values())[2][1], one[2][1] / np.sqrt(2.0), rtol=0.02)
+
+
+def test_geometric_means_of_error_and_width_are_of_those_compared(written, tmp_path):
+    lines = [*simulations([1.0, 1.0, 0.5], 1)]
+    for line, error, width in zip(lines, (1.0, 4.0), (1.0, 9.0), strict=False):
+        line |= {"error": [error, -error, error, error], "width": [width, width, 50.0]}
+    cells, path = {}, tmp_path / "table.csv"
+    add_files(cells, [written("a.jsonl", lines)])
+    write_table(cells, path)
+    (cell,) = read_table(path).values()
+    assert cell.compared == 2
+    assert markdown([cell], ["probit"]).splitlines()[2].count(", 3, 1 refused; 2.00, 3.00 |") == 2
+
+
+def test_tables_without_a_column_are_read(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("version,model,epsilon,method,sets\nv,probit,1,scores,7\n", encoding="utf-8")
+    (cell,) = read_table(path).values()
+    assert (cell.sets, cell.compared) == (7, 0)

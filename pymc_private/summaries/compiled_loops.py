@@ -238,18 +238,8 @@ def gram_vectors(
 
 # ---- hashes of rows (`tables.coins`, `tables.table_rows`) ---------------------------------------
 @compiled_loop
-def mix_column(found: np.ndarray, column: np.ndarray, key: int, first: int, second: int) -> None:
-    """One step of `coins.Coins.numbers`: in place, of unsigned integers."""
-    for i in range(len(found)):
-        x = (found[i] ^ column[i]) + key
-        x = (x ^ (x >> np.uint64(30))) * first
-        x = (x ^ (x >> np.uint64(27))) * second
-        found[i] = x ^ (x >> np.uint64(31))
-
-
-@compiled_loop
 def fold_column(found: np.ndarray, column: np.ndarray, mixer: int) -> None:
-    """One step of `table_rows.read_of`: in place, of unsigned integers."""
+    """One step of `coins.folded`: in place, of unsigned integers."""
     for i in range(len(found)):
         x = (found[i] ^ column[i]) * mixer
         found[i] = x ^ (x >> np.uint64(31))

@@ -10,6 +10,7 @@ and left to NumPy.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numba.extending import register_jitable
@@ -252,10 +253,47 @@ def two_valued_sums(
             _add_matrices(other, given, units, matrices)
 
 
+@register_jitable
+def _fold(found: np.ndarray, column: np.ndarray, mixer: int) -> None:
+    """`coins.fold`, in place."""
+    for i in range(len(found)):
+        x = (found[i] ^ column[i]) * mixer
+        found[i] = x ^ (x >> np.uint64(31))
+
+
+@register_jitable
+def _note_finite(values: np.ndarray, sound: np.ndarray) -> None:
+    """Leaves `sound` zero if all values are finite, else makes it NaN."""
+    for i in range(len(values)):
+        sound[i] += values[i] * 0.0
+
+
+@register_jitable
+def _without_signed_zeros(values: np.ndarray, found: np.ndarray) -> None:
+    for i in range(len(values)):
+        found[i] = values[i] + 0.0
+
+
+@register_jitable
+def _mix(x: Any, first: int, second: int) -> Any:
+    """`coins.mixed`."""
+    x = (x ^ (x >> np.uint64(30))) * first
+    x = (x ^ (x >> np.uint64(27))) * second
+    return x ^ (x >> np.uint64(31))
+
+
+@register_jitable
+def _finish(found: np.ndarray, key: int, first: int, second: int) -> None:
+    """Numbers of hashes, as `coins.Coins.numbers` makes them, in place."""
+    for i in range(len(found)):
+        found[i] = _mix(_mix(found[i], first, second) ^ key, first, second)
+
+
 @compiled_loop
 def numbers_of_rows(
     columns: np.ndarray,
     keyed: np.ndarray,
+    others: np.ndarray,
     key: tuple[int, int],
     mixers: tuple[int, int, int],
     numbers: np.ndarray,
@@ -265,8 +303,9 @@ def numbers_of_rows(
     Parameters
     ----------
     columns : array, shape (K, N)
-    keyed : array of int
-        Columns whose bits make the number; none: `numbers` are given.
+    keyed, others : array of int
+        Columns whose bits make the number; none: `numbers` are given. Those that the hash of a row
+        takes in besides its number.
     key : tuple of uint64
     mixers : tuple of uint64
         Those of splitmix64, and that of `coins.fold`.
@@ -275,39 +314,26 @@ def numbers_of_rows(
     Returns
     -------
     uint64
-        As of `table_rows.read_of`, the numbers being the last column.
+        As of `table_rows.RowReader.read_of`.
     bool
         Whether all entries are finite; if not, numbers are none.
     """
     first, second, mixer = mixers
-    bits, total, check = columns.view(np.uint64), np.uint64(0), 0.0
+    bits, total, sound = columns.view(np.uint64), np.uint64(0), np.zeros(ROWS)
     for start in range(0, columns.shape[1], ROWS):
         end = min(start + ROWS, columns.shape[1])
-        hashes, found = np.zeros(end - start, dtype=np.uint64), numbers[start:end]
-        sound, plain = np.zeros(end - start), np.empty(end - start)
+        found, plain = numbers[start:end], np.empty(end - start)
         for k in range(columns.shape[0]):
-            column, values = bits[k, start:end], columns[k, start:end]
-            for i in range(end - start):
-                x = (hashes[i] ^ column[i]) * mixer
-                hashes[i] = x ^ (x >> np.uint64(31))
-                sound[i] += values[i] * 0.0
+            _note_finite(columns[k, start:end], sound)
         if len(keyed):
             found[:] = key[0]
-        for k in keyed:
-            plain[:] = columns[k, start:end] + 0.0
-            column = plain.view(np.uint64)
-            for i in range(end - start):
-                x = (found[i] ^ column[i]) + key[1]
-                x = (x ^ (x >> np.uint64(30))) * first
-                x = (x ^ (x >> np.uint64(27))) * second
-                found[i] = x ^ (x >> np.uint64(31))
+            for k in keyed:
+                _without_signed_zeros(columns[k, start:end], plain)
+                _fold(found, plain.view(np.uint64), mixer)
+            _finish(found, key[1], first, second)
+        hashes = found.copy()
+        for k in others:
+            _fold(hashes, bits[k, start:end], mixer)
         for i in range(end - start):
-            if len(keyed):
-                x = found[i] ^ key[1]
-                x = (x ^ (x >> np.uint64(30))) * first
-                x = (x ^ (x >> np.uint64(27))) * second
-                found[i] = x ^ (x >> np.uint64(31))
-            x = (hashes[i] ^ found[i]) * mixer
-            total += (x ^ (x >> np.uint64(31))) * mixer
-            check += sound[i]
-    return total, check == 0.0
+            total += hashes[i] * mixer
+    return total, sound.sum() == 0.0

@@ -8,7 +8,7 @@ sample of them. No number may depend on the place of a row: engines give rows in
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from math import isfinite
@@ -67,15 +67,9 @@ class Coins:
     def numbers(self, batch: Batch) -> np.ndarray:
         """The number of each row, uint64."""
         first, second = np.frombuffer(self.key, dtype="<u8").astype(np.uint64)
-        found = np.full(len(batch[self.columns[0]]), first)
-        loops = COMPILER.loops
-        for name in self.columns:
-            bits = _bits(np.asarray(batch[name]), self.key)
-            if loops is None:
-                found = mixed((found ^ bits) + second)
-            else:
-                loops.mix_column(found, np.ascontiguousarray(bits), second, FIRST, SECOND)
-        return mixed(found ^ second)
+        start = np.full(len(batch[self.columns[0]]), first)
+        bits = (_bits(np.asarray(batch[name]), self.key) for name in self.columns)
+        return mixed(mixed(folded(start, bits)) ^ second)
 
     def check(self, batch: Batch, numbers: np.ndarray, first: bool) -> None:
         """Refuse rows without a unit, and in the first batch covariates that make no coins."""
@@ -119,19 +113,17 @@ def fold(found: np.ndarray, column: np.ndarray) -> np.ndarray:
     return found ^ (found >> np.uint64(31))
 
 
-def row_hashes(batch: Batch) -> np.ndarray:
-    """A hash of each row of columns of 64 bits, uint64: of its bits alone."""
-    columns, loops = (
-        [np.ascontiguousarray(v).view(np.uint64) for v in batch.values()],
-        COMPILER.loops,
-    )
-    found = np.zeros(len(columns[0]), dtype=np.uint64)
+def folded(start: np.ndarray, columns: Iterable[np.ndarray]) -> np.ndarray:
+    """Hashes of rows, uint64, that begin with some and take in columns of 64 bits."""
+    found, loops = start, COMPILER.loops
     for column in columns:
+        bits = np.ascontiguousarray(column).view(np.uint64)
         if loops is None:
-            found = fold(found, column)
+            found = fold(found, bits)
         else:
-            loops.fold_column(found, column, MIXER)
-    return found * MIXER
+            found = found.copy() if found is start else found
+            loops.fold_column(found, bits, MIXER)
+    return found
 
 
 def _bits(values: np.ndarray, key: bytes) -> np.ndarray:

@@ -26,7 +26,7 @@ from pymc_private.summaries.tables.table_columns import (
     SourceColumns,
     check_numbers,
 )
-from pymc_private.summaries.tables.table_rows import Reading, RowReader, read_of
+from pymc_private.summaries.tables.table_rows import Reading, RowReader
 from pymc_private.summaries.weighted_sums import WeightedSums
 
 MOST_LEVELS = 16
@@ -66,18 +66,22 @@ def columns_of(reader: RowReader, coins: Coins, given: Batch) -> Columns | None:
     """The columns of a batch; None without compiled loops, or where some are no finite numbers."""
     loops = COMPILER.loops
     arrays = [np.asarray(given[name]) for name in reader.names]
+    place = {name: k for k, name in enumerate(reader.names)}
     if loops is None or any(array.dtype.kind not in "fiub" for array in arrays):
         return None
     values = np.empty((len(arrays), len(arrays[0])))
     for row, array in zip(values, arrays, strict=True):
         row[:] = array
-    keyed = [reader.names.index(name) for name in coins.columns if name in reader.names]
+    keyed, others = (
+        np.array([place[name] for name in names if name in place], dtype=np.int64)
+        for names in (coins.columns, reader.hashed_names)
+    )
     numbers = np.empty(values.shape[1], dtype=np.uint64)
     if len(keyed) < len(coins.columns):
-        keyed, numbers[:] = [], coins.numbers(given)
+        keyed, numbers[:] = keyed[:0], coins.numbers(given)
     first, second = np.frombuffer(coins.key, dtype="<u8").astype(np.uint64)
     digest, is_finite = loops.numbers_of_rows(
-        values, np.array(keyed, dtype=np.int64), (first, second), (FIRST, SECOND, MIXER), numbers
+        values, keyed, others, (first, second), (FIRST, SECOND, MIXER), numbers
     )
     if not is_finite:
         return None
@@ -110,7 +114,7 @@ def checked_batch(reader: RowReader, given: Batch, first: bool) -> tuple[Reading
     if found is not None:
         return found.reading, found.pilots(reader)
     batch = reader.checked(given, first)
-    return read_of(batch), reader.pilots(batch)
+    return reader.read_of(batch), reader.pilots(batch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +156,7 @@ class ColumnSums:
         found = columns_of(self.reader, self.coins, given)
         if found is None:
             batch = self.reader.numbers(given)
-            return read_of(batch), self._by_records(batch)
+            return self.reader.read_of(batch), self._by_records(batch)
         light, values = self.coins.below(found.numbers), found.values
         columns = self._of_covariates(values)
         totals, left = self.compiled.add_up(

@@ -48,7 +48,6 @@ from pymc_private.summaries.tables.table_rows import (
     Reading,
     RowReader,
     joined,
-    read_of,
 )
 from pymc_private.summaries.weighted_sums import WeightedSums
 
@@ -323,7 +322,7 @@ class FirstReading:
             self.pilots += [] if chosen is None else [chosen]
             return
         batch = self.reader.checked(given, first)
-        self.reading += read_of(batch)
+        self.reading += self.reader.read_of(batch)
         chosen = self.reader.pilots(batch)
         self.pilots += [] if chosen is None else [chosen]
         if self.kept is None or self.reading.rows * len(batch) > MOST_KEPT:

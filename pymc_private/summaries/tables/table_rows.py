@@ -14,7 +14,7 @@ import numpy as np
 from pymc_private.errors import DomainError
 from pymc_private.models.data_clipping import clipped_records
 from pymc_private.models.domains import Ball, Interval
-from pymc_private.summaries.tables.coins import Coins, row_hashes
+from pymc_private.summaries.tables.coins import MIXER, Coins, folded
 from pymc_private.summaries.tables.table_batches import Batch
 from pymc_private.summaries.tables.table_columns import (
     COIN,
@@ -33,6 +33,7 @@ class Reading:
     rows : int
     digest : int
         Sum of a hash of each row's doubles modulo 2^64, whatever the order of rows.
+        The number that its coin comes from takes the place of what that is made of.
     """
 
     rows: int = 0
@@ -96,6 +97,18 @@ class RowReader:
         found = {name: as_numbers(np.asarray(batch[name])) for name in self.names}
         return found if self.coins is None else found | {COIN: self.coins.numbers(batch)}
 
+    @cached_property
+    def hashed_names(self) -> list[str]:
+        """Columns that numbers of coins are not made of."""
+        return [n for n in self.names if self.coins is None or n not in self.coins.columns]
+
+    def read_of(self, batch: Batch) -> Reading:
+        """The number of rows of a batch, as `numbers` gives it, and the sum of their hashes."""
+        size = len(batch[self.names[0]])
+        start = np.zeros(size, dtype=np.uint64) if self.coins is None else batch[COIN]
+        hashes = folded(start, (batch[name] for name in self.hashed_names)) * MIXER
+        return Reading(size, int(hashes.sum(dtype=np.uint64)))
+
     def pilots(self, batch: Batch) -> Batch | None:
         """Its records that are pilots."""
         if self.coins is None:
@@ -122,7 +135,7 @@ class RowReader:
         reading, waiting = Reading(), list[Batch]()
         for given in batches:
             batch = self.numbers(given)
-            reading += read_of(batch)
+            reading += self.read_of(batch)
             waiting.append(batch)
             if sum(len(part[self.names[0]]) for part in waiting) < size:
                 continue
@@ -170,12 +183,6 @@ class RowReader:
 
 class ChangedRows(Exception):
     """A table gave other rows than the first time."""
-
-
-def read_of(batch: Batch) -> Reading:
-    """The number of rows of a batch, and the sum of their hashes."""
-    hashes = row_hashes(batch)
-    return Reading(len(hashes), int(hashes.sum(dtype=np.uint64)))
 
 
 def joined(parts: Sequence[Batch]) -> Batch:

@@ -168,14 +168,14 @@ def measure(engine: str, path: Path, n: int, bits: bool) -> None:
     """Print one row of the table."""
     import pymc_private as pmp
     from pymc_private.release import charge
-    from pymc_private.summaries import compiling
+    from pymc_private.summaries.compiled import compiler
     from pymc_private.summaries.tables.table_records import TableRecords
 
     table, own_pass = ENGINES[engine](path)
     if bits:
         print(f"{n:10.0e} {engine:8s} {digest(planned(n), table)}", flush=True)
         return
-    compiling_ = seconds_of(compiling, "_agreeing_loops")
+    compiling_ = seconds_of(compiler, "_used")
     check, main_, rehearsal = (
         seconds_of(place, name, compiling_)
         for place, name in ((TableRecords, "check"), (TableRecords, "add_up"),

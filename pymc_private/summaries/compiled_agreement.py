@@ -1,15 +1,15 @@
-"""Compiled loops compared with NumPy, to the bit, on made-up rows of every kind."""
+"""Loops of `compiled/` compared with NumPy, to the bit, on made-up rows of every kind."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from pymc_private.summaries import compiled_loops, compiled_sums
-from pymc_private.summaries.compiling import ROWS, SCORES, SUMS
+from pymc_private.summaries.compiled.compiler import COMPILER, ROWS, SCORES, SUMS
 from pymc_private.summaries.lattice import TermLattice, pack_symmetric
 from pymc_private.summaries.scores.clipped_scores import ScoredRows, clip_rows
 from pymc_private.summaries.scores.compiled_scores import two_valued_terms
@@ -30,9 +30,22 @@ BOUNDS = (1.3, 0.02), (0.25, 0.5)
 EXTREME = np.array([0.0, -0.0, 1e-310, 1e160, -1e308, np.inf, -np.inf, np.nan])
 
 
+def expect_rows(rows: int) -> None:
+    """Take note of how many rows are to be read: for many of them loops are compiled."""
+    COMPILER.expect(rows, agreeing_loops)
+
+
+def agreeing_loops(kind: str) -> tuple[Any, list[str]]:
+    """Compiled loops, and the names of those of a kind that differ from NumPy."""
+    loops = compiled()
+    return loops, differing(loops, kind)
+
+
 def compiled() -> SimpleNamespace:
-    """All loops by name."""
-    return SimpleNamespace(**{**vars(compiled_loops), **vars(compiled_sums)})
+    """All loops by name; numba is loaded for those who compile alone."""
+    room = "pymc_private.summaries.compiled"
+    parts = (import_module(f"{room}.{name}") for name in ("loops", "two_valued_sums"))
+    return SimpleNamespace(**{name: loop for part in parts for name, loop in vars(part).items()})
 
 
 def differing(loops: Any, kind: str | None = None) -> list[str]:

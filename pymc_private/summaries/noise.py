@@ -34,7 +34,7 @@ from pymc_private.privacy.validation import check_count, check_positive, exact_s
 from pymc_private.samplers.inverse_cdf import fraction_ball
 from pymc_private.samplers.randomness import Randomness
 from pymc_private.samplers.verified.arithmetic import LazyNoise
-from pymc_private.summaries.compiling import COMPILER
+from pymc_private.summaries.compiled.compiler import COMPILER
 from pymc_private.summaries.lattice import TermLattice, limit_elements, packed_size
 from pymc_private.summaries.weighted_sums import (
     WEIGHT_BITS,

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError
-from pymc_private.summaries.chunk_threads import each_chunk
-from pymc_private.summaries.compiling import COMPILER
+from pymc_private.summaries.compiled.chunk_threads import each_chunk
+from pymc_private.summaries.compiled.compiler import COMPILER
 from pymc_private.summaries.lattice import TermLattice, limit_elements
 
 WEIGHT_BITS = 8

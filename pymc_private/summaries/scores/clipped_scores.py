@@ -32,7 +32,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pymc_private.summaries.compiling import COMPILER, SCORES
+from pymc_private.summaries.compiled.compiler import COMPILER, SCORES
 from pymc_private.summaries.density.outcome_nodes import sums_of_rows
 from pymc_private.summaries.lattice import pack_symmetric
 from pymc_private.summaries.scores.compiled_scores import two_valued_terms

@@ -1,8 +1,8 @@
 """Exact sums of scores of outcomes with two values by a compiled loop: those of NumPy, to the bit.
 
-The loop (`compiled_sums.py`) adds up what is surely a term of the fast kind, and marks the other
-rows: those outside of the domain, whose outcome is neither value, or whose vectors may be longer
-than their bounds. NumPy adds these up, as it would add up all of them.
+The loop (`compiled/two_valued_sums.py`) adds up what is surely a term of the fast kind, and marks
+the other rows: those outside of the domain, whose outcome is neither value, or whose vectors may be
+longer than their bounds. NumPy adds these up, as it would add up all of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_ROWS = 2**16
 LIMB_BITS = 24
 
 Domain = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""As of `compiled_sums.two_valued_sums`."""
+"""As of `two_valued_sums.two_valued_sums`."""
 
 
 def everywhere(columns: int) -> Domain:

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_private.errors import Unsupported
-from pymc_private.summaries.compiling import COMPILER, SUMS
+from pymc_private.summaries.compiled.compiler import COMPILER, SUMS
+from pymc_private.summaries.compiled_agreement import expect_rows
 from pymc_private.summaries.exact_totals import GivenTotals, Totals
 from pymc_private.summaries.lattice import pack_symmetric, unpack_symmetric
 from pymc_private.summaries.noise import (
@@ -362,14 +363,14 @@ class WeightedTerms:
         """Coins and terms of the true rows."""
         given, light, count = chunk
         rows, y = parted(given, self.outcome)
-        COMPILER.expect(self.records)
+        expect_rows(self.records)
         vectors, factors = self.score.terms_and_factors(rows, y)
         terms = [vectors[:count], factors[:count]]
         return light[:count], terms if self.curvature else terms[:1]
 
     def compiled(self, sums: WeightedSums) -> CompiledTerms | None:
         """The same sums by a compiled loop; None where the score has no form for it."""
-        COMPILER.expect(self.records)
+        expect_rows(self.records)
         form = self.score.two_valued
         return None if form is None else CompiledTerms(form, sums.sums, sums.weight)
 
@@ -408,7 +409,7 @@ class _Run:
         self.noise: Any = noise
         self.table = as_record_table(records).beside(design.public_rows)
         self.n = len(self.table)
-        COMPILER.expect(self.n)
+        expect_rows(self.n)
         self.size = self.table.chunk_size(design.scale.relation, design.large_chunk)
         self.pilots = self.table
         if design.part is not None:

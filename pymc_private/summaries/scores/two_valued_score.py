@@ -11,7 +11,7 @@ for y = 1 at the second value and else 0. Both a and the predictor are constants
 the entries of the row; p and d are functions of the predictor alone, written as polynomials on
 cells of its range. So a term needs sums, products, quotients and square roots only, which are
 rounded in one way wherever they are computed: in NumPy here, in compiled loops
-(`compiled_sums.py`), and on all workers, to which the coefficients are sent.
+(`compiled/two_valued_sums.py`), and on all workers, to which the coefficients are sent.
 
 Polynomials are compared with the model's own density before they are used. Bounds of terms do not
 rest on them: the lattice checks each integer term, and E[psi | x] = 0 holds for the p of the

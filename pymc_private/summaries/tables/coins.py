@@ -18,7 +18,7 @@ import numpy as np
 
 from pymc_private.counts.rows_of_units import missing_units
 from pymc_private.errors import DomainError
-from pymc_private.summaries.compiling import COMPILER
+from pymc_private.summaries.compiled.compiler import COMPILER
 from pymc_private.summaries.scores.pilot_part import COIN_BITS
 from pymc_private.summaries.tables.table_batches import Batch
 from pymc_private.summaries.tables.table_columns import (

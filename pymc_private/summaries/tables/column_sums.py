@@ -15,8 +15,8 @@ import numpy as np
 
 from pymc_private.analysis import Ellipsoid
 from pymc_private.models.domains import HELD, SQUARED, Ball, Categories, Interval
-from pymc_private.summaries.chunk_threads import each_chunk
-from pymc_private.summaries.compiling import COMPILER, SUMS
+from pymc_private.summaries.compiled.chunk_threads import each_chunk
+from pymc_private.summaries.compiled.compiler import COMPILER, SUMS
 from pymc_private.summaries.scores.compiled_terms import CompiledTerms, Domain
 from pymc_private.summaries.tables.coins import FIRST, MIXER, SECOND, Coins
 from pymc_private.summaries.tables.table_batches import Batch

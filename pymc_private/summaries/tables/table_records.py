@@ -23,7 +23,7 @@ from pymc_private.counts.engine_errors import UNREADABLE, hide_quotes
 from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import SUBSTITUTE
-from pymc_private.summaries.compiling import COMPILER
+from pymc_private.summaries.compiled_agreement import expect_rows
 from pymc_private.summaries.exact_totals import Totals, added_totals
 from pymc_private.summaries.noise import CHUNK
 from pymc_private.summaries.protocol import RecordTable
@@ -127,7 +127,7 @@ class TableRecords:
         Incompatible
             Workers that compute otherwise than this process.
         """
-        COMPILER.expect(self.private.table_rows or 0)
+        expect_rows(self.private.table_rows or 0)
         self.check_units()
         check = self._checked_on_workers if self.reads_on_workers else self._checked_here
         found = hide_quotes(check, *UNREADABLE)
@@ -344,7 +344,7 @@ def check_together(tables: Sequence[TableRecords]) -> None:
             one.check()
         return
     for one in tables:
-        COMPILER.expect(one.private.table_rows or 0)
+        expect_rows(one.private.table_rows or 0)
         one.check_units()
     found = [FirstReading(one.reader, not one.is_large) for one in tables]
     names = dict.fromkeys(name for one in tables for name in one.reader.read_names)

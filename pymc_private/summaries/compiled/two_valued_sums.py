@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from pymc_private.summaries.compiled_loops import _larger, compiled_loop
+from pymc_private.summaries.compiled.loops import _larger, compiled_loop
 
 ROWS = 256
 """Rows of a block: sums of weighted products, each hardly above 2^44, stay exact doubles."""
@@ -121,7 +121,7 @@ def _units(
 ) -> None:  # fmt: skip
     """Integer vectors of multiples of directions; unmarks those that may be too long.
 
-    `limits` as of `compiled_loops.vector_sums` and `gram_vectors`, which these are.
+    `limits` as of `loops.vector_sums` and `gram_vectors`, which these are.
     """
     scale, largest, most = limits
     count = len(factor)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pymc_private.summaries import weighted_sums
-from pymc_private.summaries.chunk_threads import available_threads, each_chunk
-from pymc_private.summaries.compiling import COMPILER
+from pymc_private.summaries.compiled.chunk_threads import available_threads, each_chunk
+from pymc_private.summaries.compiled.compiler import COMPILER
 from pymc_private.summaries.weighted_sums import BoundedSum, WeightedSums
 
 
@@ -78,5 +78,5 @@ def test_threads_leave_the_filters_of_warnings_as_they_were():
 
 
 def test_there_is_one_thread_without_compiled_loops(monkeypatch):
-    monkeypatch.setattr(COMPILER, "wanted", False)
+    monkeypatch.setattr(COMPILER, "agreeing", None)
     assert available_threads() == 1

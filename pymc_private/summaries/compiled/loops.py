@@ -1,7 +1,7 @@
 """Loops over many rows as numba compiles them: the operations of NumPy, one row after another.
 
 Each is additions, products, quotients, square roots and comparisons of doubles or integers in the
-order in which NumPy does them, so that its results are those of NumPy to the bit; `compiling.py`
+order in which NumPy does them, so that its results are those of NumPy to the bit; `compiler.py`
 compares both before it uses one. Rows lie along the last axis, where a processor takes several of
 them at once; no operation mixes rows.
 """

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
-from pymc_private.summaries.compiling import COMPILER
+from pymc_private.summaries.compiled.compiler import COMPILER
 
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")

@@ -12,21 +12,21 @@ from numba.core.dispatcher import Dispatcher
 import pymc_private as pmp
 from pymc_private.errors import Incompatible
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.summaries import compiling
-from pymc_private.summaries.compiled_agreement import (
-    compiled,
-    differing,
-    rows_near_a_bound,
-    scored_rows,
-)
-from pymc_private.summaries.compiled_loops import compiled_loop
-from pymc_private.summaries.compiling import (
+from pymc_private.summaries.compiled.compiler import (
     COMPILED_FROM,
     COMPILER,
     ROWS,
     SCORES,
     SUMS,
     LoopCompiler,
+)
+from pymc_private.summaries.compiled.loops import compiled_loop
+from pymc_private.summaries.compiled_agreement import (
+    agreeing_loops,
+    compiled,
+    differing,
+    rows_near_a_bound,
+    scored_rows,
 )
 from pymc_private.summaries.lattice import TermLattice
 from pymc_private.summaries.noise import LatticeNoise
@@ -58,7 +58,7 @@ def all_loops(loops):
 @pytest.fixture
 def compiler(loops, monkeypatch):
     """A process in which loops are compiled."""
-    monkeypatch.setattr(COMPILER, "wanted", True)
+    monkeypatch.setattr(COMPILER, "agreeing", agreeing_loops)
     monkeypatch.setattr(COMPILER, "_found", {ROWS: loops, SCORES: loops, SUMS: None})
 
 
@@ -226,31 +226,27 @@ SLOW = pytest.mark.audit
         pytest.param(heavy_pilots, SUMS, "sums", marks=SLOW),
     ],
 )
-def test_a_loop_that_differs_is_found_and_not_used(loops, fault, kind, found, monkeypatch, caplog):
+def test_a_loop_that_differs_is_found_and_not_used(loops, fault, kind, found, caplog):
     wrong = SimpleNamespace(**{**vars(loops), **fault(loops)})
     assert found in differing(wrong, kind)
     made = LoopCompiler()
-    made.expect(COMPILED_FROM)
-    agreement = SimpleNamespace(compiled=lambda: wrong, differing=differing)
-    monkeypatch.setattr(compiling, "import_module", lambda name: agreement)
+    made.expect(COMPILED_FROM, lambda kind: (wrong, differing(wrong, kind)))
     with caplog.at_level(logging.WARNING):
         assert made.of_kind(kind) is None
     assert "differ from NumPy, which is used" in caplog.text
 
 
-def test_loops_are_compiled_for_many_rows_only_and_done_without_where_numba_fails(monkeypatch):
+def test_loops_are_compiled_for_many_rows_only_and_done_without_where_numba_fails():
+    def fails(kind):
+        raise ImportError(kind)
+
     made = LoopCompiler()
-    made.expect(COMPILED_FROM - 1)
+    made.expect(COMPILED_FROM - 1, fails)
     assert made.loops is None
     assert not made._found
-    made.expect(COMPILED_FROM)
-    made.expect(10)
-
-    def fails(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(compiling, "import_module", fails)
-    assert made.wanted
+    made.expect(COMPILED_FROM, fails)
+    made.expect(10, agreeing_loops)
+    assert made.agreeing is fails
     assert made.loops is None
     assert made._found == {ROWS: None}
 
@@ -267,7 +263,7 @@ def test_a_sum_with_noise_is_the_same_either_way(compiler, monkeypatch):
     rows = rows_near_a_bound(np.random.default_rng(1), 0.7)
     found = []
     for wanted in (True, False):
-        monkeypatch.setattr(COMPILER, "wanted", wanted)
+        monkeypatch.setattr(COMPILER, "agreeing", agreeing_loops if wanted else None)
         noise = LatticeNoise(SeededRandomness.from_seed(3))
         found.append(noise.total([rows[:700], rows[700:]], 0.7, False, 0.5))
     np.testing.assert_array_equal(*found)
@@ -308,7 +304,7 @@ def test_columns_of_other_domains_are_added_up_as_records_are(every_kind, monkey
 def released(table, monkeypatch, wanted, plan=None):
     """All stages of a table whose pilots are a part: coins, moments, pilots, main sums."""
     plan = plan or split_plan()
-    monkeypatch.setattr(COMPILER, "wanted", wanted)
+    monkeypatch.setattr(COMPILER, "agreeing", agreeing_loops if wanted else None)
     monkeypatch.setattr(table_records, "MOST_KEPT", 0)
     records = records_of_table(plan.private, table, None, "person", plan.mechanism.part, seed=3)
     records.check()
@@ -356,7 +352,7 @@ def counted(used, name):
 @pytest.mark.parametrize("wrong", ["more", "missing", "other"])
 def test_columns_that_changed_since_the_check_are_refused(every_kind, monkeypatch, wrong):
     plan, table = split_plan(), frame(4000)
-    monkeypatch.setattr(COMPILER, "wanted", True)
+    monkeypatch.setattr(COMPILER, "agreeing", agreeing_loops)
     monkeypatch.setattr(table_records, "MOST_KEPT", 0)
     records = records_of_table(plan.private, table, None, "person", plan.mechanism.part, seed=3)
     records.check()

@@ -1,8 +1,10 @@
 """Whether loops over rows are compiled in this process: only where many rows pay for it.
 
-Compiled loops (`compiled_loops.py`) give what NumPy gives, to the bit, so that nothing but seconds
-depends on whether they are used: workers, other processes and small tables may do without. All are
-compared with NumPy before the first use; where a bit differs, or numba fails, NumPy is used.
+Compiled loops (`loops.py`) give what NumPy gives, to the bit, so that nothing but seconds depends
+on whether they are used: workers, other processes and small tables may do without. Whoever expects
+many rows brings the function that compiles loops and compares them with NumPy
+(`compiled_agreement.py`), before their first use; where a bit differs, or numba fails, NumPy is
+used.
 """
 
 from __future__ import annotations
@@ -10,13 +12,15 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from importlib import import_module
+from collections.abc import Callable
 from typing import Any
 
 COMPILED_FROM = 4_000_000
 """Records of a table from which on loops are compiled, which takes some three seconds."""
 ROWS, SCORES, SUMS = "rows", "scores", "sums of scores"
 """Kinds: of all tables, of outcomes with two values, and of those whose predictor is affine."""
+Agreeing = Callable[[str], tuple[Any, list[str]]]
+"""Of a kind: its loops, and names of those that differ from NumPy."""
 logger = logging.getLogger("pymc_private")
 
 
@@ -24,13 +28,14 @@ class LoopCompiler:
     """The compiled loops of a process, once they are wanted: each kind when it is first needed."""
 
     def __init__(self) -> None:
-        self.wanted = False
+        self.agreeing: Agreeing | None = None
         self._found: dict[str, Any] = {}
         self._lock = threading.Lock()
 
-    def expect(self, rows: int) -> None:
+    def expect(self, rows: int, agreeing: Agreeing) -> None:
         """Take note of how many rows are to be read, now or later."""
-        self.wanted = self.wanted or rows >= COMPILED_FROM
+        if rows >= COMPILED_FROM:
+            self.agreeing = agreeing
 
     @property
     def loops(self) -> Any:
@@ -38,12 +43,12 @@ class LoopCompiler:
         return self.of_kind(ROWS)
 
     def of_kind(self, kind: str) -> Any:
-        """Loops of one kind (`compiled_agreement.KINDS`); None where NumPy is to be used."""
-        if not self.wanted or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        """Loops of one kind; None where NumPy is to be used."""
+        if self.agreeing is None or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
             return None  # loops of Python take a hundred times longer
         with self._lock:
             if kind not in self._found:
-                self._found[kind] = _agreeing_loops(kind)
+                self._found[kind] = _used(kind, self.agreeing)
         return self._found[kind]
 
 
@@ -51,12 +56,10 @@ COMPILER = LoopCompiler()
 """That of this process."""
 
 
-def _agreeing_loops(kind: str) -> Any:
+def _used(kind: str, agreeing: Agreeing) -> Any:
     """The compiled loops of a kind, if all of them agree with NumPy."""
     try:
-        agreement = import_module("pymc_private.summaries.compiled_agreement")
-        loops = agreement.compiled()
-        differing = agreement.differing(loops, kind)
+        loops, differing = agreeing(kind)
     except Exception as error:  # numba is another library's choice, and may fail in any way
         logger.warning("loops over rows are not compiled: %s", type(error).__name__)
         return None

@@ -1,0 +1,1 @@
+"""Loops over many rows that numba compiles, and threads that take chunks of rows."""

@@ -335,5 +335,5 @@ def numbers_of_rows(
         for k in others:
             _fold(hashes, bits[k, start:end], mixer)
         for i in range(end - start):
-            total += hashes[i] * mixer
+            total += _mix(hashes[i], first, second)
     return total, sound.sum() == 0.0

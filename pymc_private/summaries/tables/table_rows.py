@@ -14,7 +14,7 @@ import numpy as np
 from pymc_private.errors import DomainError
 from pymc_private.models.data_clipping import clipped_records
 from pymc_private.models.domains import Ball, Interval
-from pymc_private.summaries.tables.coins import MIXER, Coins, folded
+from pymc_private.summaries.tables.coins import Coins, folded, mixed
 from pymc_private.summaries.tables.table_batches import Batch
 from pymc_private.summaries.tables.table_columns import (
     COIN,
@@ -32,7 +32,8 @@ class Reading:
     ----------
     rows : int
     digest : int
-        Sum of a hash of each row's doubles modulo 2^64, whatever the order of rows.
+        Sum of a hash of each row's doubles modulo 2^64, whatever the order of rows. Each bit of it
+        depends on the whole row: else values that two rows interchange may leave the sum as it was.
         The number that its coin comes from takes the place of what that is made of.
     """
 
@@ -106,7 +107,7 @@ class RowReader:
         """The number of rows of a batch, as `numbers` gives it, and the sum of their hashes."""
         size = len(batch[self.names[0]])
         start = np.zeros(size, dtype=np.uint64) if self.coins is None else batch[COIN]
-        hashes = folded(start, (batch[name] for name in self.hashed_names)) * MIXER
+        hashes = mixed(folded(start, (batch[name] for name in self.hashed_names)))
         return Reading(size, int(hashes.sum(dtype=np.uint64)))
 
     def pilots(self, batch: Batch) -> Batch | None:

@@ -21,9 +21,11 @@ from pymc_private.summaries.scores.clipped_scores import ClippedScore
 from pymc_private.summaries.scores.score_release import WeightedTerms
 from pymc_private.summaries.summary_job import records_of
 from pymc_private.summaries.tables import table_batches, table_records
+from pymc_private.summaries.tables.coins import Coins
 from pymc_private.summaries.tables.read_table import records_of_table
 from pymc_private.summaries.tables.table_batches import EngineTable
-from pymc_private.summaries.tables.table_columns import COIN
+from pymc_private.summaries.tables.table_columns import COIN, columns_of
+from pymc_private.summaries.tables.table_rows import RowReader
 from pymc_private.summaries.weighted_sums import BoundedSum
 from tests.summaries.tables.table_models import (
     BUDGET,
@@ -129,6 +131,21 @@ def test_what_is_refused_before_a_charge(change, match):
     with pytest.raises(DomainError, match=match) as caught:
         read(placeholders(500), change(frame(500))).check()
     assert "nothing was charged" in str(caught.value)
+
+
+def test_values_that_two_rows_interchange_are_noticed():
+    """What an outcome adds to the sum of hashes is never the same for two rows."""
+    columns = tuple(columns_of(placeholders_of_500(), None))
+    rows = {"age": np.tile(np.linspace(-1, 1, 30), 30), "person": np.arange(900.0)}
+    rows["income"] = np.repeat(np.linspace(-1, 1, 30), 30)
+    for coins in None, Coins(("person",), 2**14, key=bytes(range(16))):
+        reader = RowReader(columns, coins)
+        steps = set()
+        for k in range(900):
+            row = {name: values[k : k + 1] for name, values in rows.items()}
+            ill, well = (reader.read_of(reader.numbers(row | {"y": np.array([y])})) for y in (1, 0))
+            steps.add((ill.digest - well.digest) % 2**64)
+        assert len(steps) == 900
 
 
 def test_a_small_table_is_read_once(monkeypatch):

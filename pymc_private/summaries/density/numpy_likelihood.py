@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from itertools import count
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pytensor
@@ -123,8 +125,40 @@ def _run_by_numba_as_it_is() -> None:
         return
 
     def called(op: Any, node: Any = None, **others: Any) -> Any:
+        light: Any = _OpByNumber.of(op, node)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return generate_fallback_impl(op, node, **others)
+            return generate_fallback_impl(light, light, **others)
 
     numba_funcify.register(NumpyLikelihood)(called)
+
+
+_OPS: WeakValueDictionary[int, NumpyLikelihood] = WeakValueDictionary()
+_NUMBERS = count()
+
+
+class _OpByNumber:
+    """An Op and its node, as numba is to see them.
+
+    Numba unpickles what it calls at every call, which with the arrays of a summary takes several
+    times as long as the call itself. This pickles as a number. The Op lives as long as the function
+    that was compiled of it, and numbers are of one process: another one compiles anew.
+    """
+
+    def __init__(self, number: int, outputs: Sequence[Variable] = ()) -> None:
+        self.number, self.outputs = number, outputs
+
+    @classmethod
+    def of(cls, op: NumpyLikelihood, node: Any) -> _OpByNumber:
+        """The next number, for this Op."""
+        number = next(_NUMBERS)
+        _OPS[number] = op
+        return cls(number, node.outputs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The number alone."""
+        return _OpByNumber, (self.number,)
+
+    def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
+        """What the Op does."""
+        _OPS[self.number].perform(node, inputs, output_storage)

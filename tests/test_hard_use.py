@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -161,6 +162,31 @@ def model() -> pm.Model:
 @cache
 def private() -> pmp.PrivateModel:
     return pmp.privatize(model(), records="person", domain={"X": pmp.Ball(1.0)})
+
+
+@cache
+def conjugate() -> pmp.PrivateModel:
+    """A model that is planned and drawn in a fraction of a second."""
+    with pm.Model(coords={"person": range(N)}) as made:
+        pm.Bernoulli("y", pm.Beta("p", 2, 2), observed=np.arange(N) % 2, dims="person")
+    return pmp.privatize(made, records="person")
+
+
+@cache
+def forty() -> pmp.PrivateModel:
+    """Enough records for a summary."""
+    made = logistic(np.full((40, 2), 0.25))
+    return pmp.privatize(made, records="person", domain={"X": pmp.Ball(1.0)})
+
+
+@cache
+def plan() -> pmp.Plan:
+    return pmp.calibrate(conjugate(), epsilon=1.0, draws=[1, 2], progressbar=False)
+
+
+def shown(axes: Any) -> str:
+    plt.close(axes.figure)
+    return repr(axes)
 
 
 @cache
@@ -310,36 +336,44 @@ SLOW: tuple[Case, ...] = (
         "calibrate",
         pmp.calibrate,
         lambda: {
-            "private": private(),
+            "private": conjugate(),
             "epsilon": 1.0,
             "delta": 1e-6,
             "draws": 2,
-            "reference": None,
+            "temper": True,
             "n": None,
+            "clip": None,
             "sampler": "auto",
+            "strict": False,
             "release": "draws",
             "method": "auto",
-        },
-    ),
-    (
-        "summarize",
-        pmp.summarize,
-        lambda: {
-            "what": private(),
-            "epsilon": 1.0,
-            "delta": 1e-6,
-            "ledger": ledger(),
-            "name": "x",
-            "method": "auto",
-            "accept_prior": True,
             "progressbar": False,
         },
     ),
     (
-        "sample",
+        "calibrate with covariates",
+        pmp.calibrate,
+        lambda: {"private": private(), "epsilon": 1.0, "reference": None, "progressbar": False},
+    ),
+    (
+        "calibrate a summary",
+        pmp.calibrate,
+        lambda: {
+            "private": forty(),
+            "epsilon": 1.0,
+            "delta": 1e-3,
+            "reference": None,
+            "n": None,
+            "release": "summary",
+            "method": "scores",
+            "progressbar": False,
+        },
+    ),
+    (
+        "sample a model",
         pmp.sample,
         lambda: {
-            "what": private(),
+            "what": conjugate(),
             "epsilon": 1.0,
             "delta": 1e-6,
             "draws": 1,
@@ -349,6 +383,28 @@ SLOW: tuple[Case, ...] = (
             "progressbar": False,
         },
     ),
+    (
+        "sample a plan",
+        pmp.sample,
+        lambda: {
+            "what": plan(),
+            "draws": None,
+            "epsilon": None,
+            "delta": 0.0,
+            "sampler": "auto",
+            "ledger": ledger(),
+            "name": "x",
+            "data_version": "",
+            "save": None,
+            "again": False,
+            "random_seed": None,
+            "executor": None,
+            "accept_prior": True,
+            "progressbar": False,
+        },
+    ),
+    ("at", lambda draws: plan().at(draws), lambda: {"draws": 1}),
+    ("plot", lambda ax: shown(plan().plot(ax)), lambda: {"ax": None}),
     ("report", pmp.report, lambda: {"release": release(), "ledger": None}),
     (
         "mollify",
@@ -466,7 +522,20 @@ def test_every_argument_of_the_quick_functions_survives_everything(case) -> None
 
 @pytest.mark.audit
 @pytest.mark.parametrize("case", SLOW, ids=lambda case: case[0])
-def test_the_slow_functions_survive(case) -> None:
+def test_the_slow_functions_survive(case, tmp_path, monkeypatch) -> None:
+    """Each argument is replaced by everything; at most about a minute a case."""
+    monkeypatch.chdir(tmp_path)  # save="x" is a file
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert repr(case[1](**case[2]())) or case[0] == "lint"
     for name in case[2]():
         for make in JUNK:
             use(case, {name: make()})
+
+
+@pytest.mark.audit
+def test_a_plan_shows_itself_in_every_form() -> None:
+    for one in (plan(), plan().at(2)):
+        assert one.summary() in repr(one).replace("\n  ", "\n")
+        assert one._repr_html_()
+        assert len(one.to_frame()) == len(one.frontier)

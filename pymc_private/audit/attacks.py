@@ -156,7 +156,12 @@ def attack(
     (1.0, True)
     """
     if not len(members) or not len(others):
-        raise DomainError("an attack is tried on outputs of both data sets", got="none of one")
+        raise DomainError(
+            "an attack is tried on outputs of both data sets",
+            got=f"{len(members)} and {len(others)} outputs",
+            allowed="one output or more of each data set",
+            do="run the mechanism on both, as audit.outputs(mechanism, data, draws) does",
+        )
     promised = _claimed_advantage(claim)
     spend_false_alarm(false_alarm)
     right = sum(bool(accuses(output)) for output in members)
@@ -317,7 +322,12 @@ def reconstruction(
     """
     check_open_unit(false_alarm=false_alarm)
     if len(worlds) < 2 or not all(len(outputs) for outputs in worlds.values()):
-        raise DomainError("reconstruction needs two data sets, with outputs of each")
+        raise DomainError(
+            "reconstruction needs two data sets, with outputs of each",
+            got=f"{len(worlds)} data sets, with {[len(v) for v in worlds.values()]} outputs",
+            allowed="{secret: outputs, ...} of two secrets or more, none without outputs",
+            do="run the mechanism on the data set of each secret",
+        )
     apart = distance if distance is not None else (lambda a, b: float(a != b))
     spend_false_alarm(false_alarm)
     errors, fewest = [], min(len(outputs) for outputs in worlds.values())
@@ -335,7 +345,11 @@ def _claimed_advantage(claim: float | Guarantee | None) -> float | None:
         return None
     promised = float(claim.delta(0.0)) if isinstance(claim, Guarantee) else float(claim)
     if not promised >= 0.0:
-        raise DomainError("a claimed advantage is not negative", got=claim)
+        raise DomainError(
+            "a claimed advantage is not negative",
+            got=claim,
+            allowed="a number >= 0, or a Guarantee",
+        )
     return min(1.0, promised)
 
 
@@ -446,7 +460,10 @@ def partition_adversary(
     )
     if m < 2 or not good:
         raise DomainError(
-            "two or more cells, with probabilities that sum to 1 under both posteriors"
+            "cells have a probability each, which sum to 1, under both posteriors",
+            got=f"probabilities of shapes {posteriors[0].shape} and {posteriors[1].shape}",
+            allowed="x= and y= of one length, 2 or more, with entries >= 0 that sum to 1",
+            do="divide each by its sum",
         )
     labels = np.ravel(np.asarray(cells))
     if not labels.size or labels.dtype.kind not in "iub" or labels.min() < 0 or labels.max() >= m:
@@ -588,10 +605,12 @@ def worst_neighbors(
     one, other = _two_records(records)
     if set(one) != set(other):
         raise DomainError(
-            "two records have the same variables", got=f"{sorted(one)} and {sorted(other)}"
+            "two records have the same variables",
+            got=f"{sorted(one)} and {sorted(other)}",
+            allowed="two dicts with the same keys",
         )
     if check_count(n, "the number of records") < 2:
-        raise DomainError("a search needs another record beside the one in doubt", got=n)
+        raise DomainError("one record in doubt is alone in its data", got=n, allowed="n >= 2")
     pilots, best = [], None
     for pattern, rest in _neighbor_patterns(one, other, n).items():
         x, y = (_stacked_records([first, *rest]) for first in (one, other))
@@ -607,7 +626,7 @@ def worst_neighbors(
         if best is None or found > best[0]:
             best = found, x, y, pattern
     if best is None:
-        raise DomainError("there are no neighbors to try")
+        raise DomainError("there are no neighbors to try", allowed="two records that differ")
     return Neighbors(best[1], best[2], best[3], tuple(pilots))
 
 

@@ -127,7 +127,12 @@ def choose_event(
         for family in _event_families(name, score, above, p, q, tested)
     ]
     if not families:
-        raise DomainError("an event needs a score", got="none")
+        raise DomainError(
+            "an event needs a score",
+            got="score=None and no other kind of event",
+            allowed="a function of a draw that returns a number",
+            do="leave score= out, and scores are tried in turn",
+        )
     many = sum(len(family.thresholds) for family in families)
     for error in (false_alarm / many, false_alarm):
         found = [bound_of(*family.counts, error) for family in families]

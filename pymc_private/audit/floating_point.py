@@ -341,7 +341,9 @@ def seed_reuse(
     if not guesses or not len(candidates):
         raise DomainError("there is nothing to try", allowed="one data set and one seed, or more")
     if not 0.0 <= coincidence <= 1.0:
-        raise DomainError("coincidence is a probability", got=coincidence)
+        raise DomainError(
+            "coincidence is a probability", got=coincidence, allowed="0 <= coincidence <= 1"
+        )
     refuse_mask(released, "released numbers")
     truth = np.asarray(released)
     whole = truth.dtype.kind in "iub" or (truth.dtype.kind == "f" and np.all(truth == truth // 1))

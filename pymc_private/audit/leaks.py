@@ -189,7 +189,12 @@ def _secret_array(name: str, secret: Any) -> np.ndarray:
     refuse_mask(secret, f"numbers of the secret {name!r}")
     array = np.asarray(secret)
     if array.dtype.kind not in "iufb" or array.ndim == 0:
-        raise DomainError(f"the secret {name!r} is an array of numbers", got=str(array.dtype))
+        raise DomainError(
+            f"the secret {name!r} is an array of numbers",
+            got=str(array.dtype),
+            allowed="an array of numbers, of one dimension or more",
+            do="number its categories; np.atleast_1d of a single number",
+        )
     return array.astype(float)
 
 

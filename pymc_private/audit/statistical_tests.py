@@ -256,6 +256,8 @@ def _checked_cdf(cdf: Callable[[np.ndarray], np.ndarray], values: np.ndarray) ->
         raise DomainError(
             "a CDF gives one probability per value",
             got=f"shape {probabilities.shape} for {values.shape}, or values outside [0, 1]",
+            allowed="probabilities in [0, 1], of the shape of the values",
+            do="write it with NumPy or SciPy functions, which take arrays",
         )
     return probabilities
 
@@ -328,7 +330,7 @@ def mean_envelope(
             do="widen the bounds, or test a bounded function of the draws",
         )
     if deviation is not None and not deviation > 0.0:
-        raise DomainError("a standard deviation is positive", got=deviation)
+        raise DomainError("a standard deviation is positive", got=deviation, allowed="> 0, or None")
     spend_false_alarm(false_alarm)
     n, mean = x.size, (expected - low) / width
     spread = math.inf if deviation is None else min(deviation / width, 1.0) ** 2
@@ -498,7 +500,11 @@ def neighbors_agree(
     False
     """
     if not math.isfinite(median):
-        raise DomainError("a median is a finite number", got=median)
+        raise DomainError(
+            "a median is a finite number",
+            got=median,
+            allowed="the median of the distribution under test",
+        )
     sides = flat_numbers(draws, "draws") > median
     agreements = int(np.sum(sides[1:] == sides[:-1]))
     return proportion(agreements, len(sides) - 1, 0.5, false_alarm=false_alarm, power=power)
@@ -556,7 +562,14 @@ def flat_numbers(values: Any, name: str) -> np.ndarray:
     """
     flat = np.ravel(_as_doubles(values, name))
     if not flat.size or np.isnan(flat).any():
-        raise DomainError(f"{name}: one number or more, none of them NaN", got=f"{flat.size} of it")
+        raise DomainError(
+            f"{name}: one number or more, none of them NaN",
+            got="no numbers"
+            if not flat.size
+            else f"{int(np.isnan(flat).sum())} NaN among {flat.size}",
+            allowed="an array of numbers",
+            do="give missing outputs a number of their own",
+        )
     return flat
 
 
@@ -600,6 +613,8 @@ def take_two_samples(p: Sample, q: Sample, draws: int | None) -> tuple[np.ndarra
         raise DomainError(
             "two neighbors give outputs of one shape",
             got=f"{first.shape[1]} and {second.shape[1]} coordinates",
+            allowed="as many coordinates of each",
+            do="check that the mechanism gives as many numbers whatever the data",
         )
     return first, second
 

@@ -88,7 +88,12 @@ def number_of_rows(data: Any, needed: Sequence[str]) -> Callable[[], int]:
 def _require(needed: Sequence[str], names: Collection[str]) -> None:
     """Refuse data without declared columns."""
     if missing := [name for name in needed if name not in names]:
-        raise DomainError("columns were declared that the data do not have", got=", ".join(missing))
+        raise DomainError(
+            "columns were declared that the data do not have",
+            got=", ".join(missing),
+            allowed="columns of the data",
+            do="take them out of categories=, or name them as the data do",
+        )
 
 
 class TableCounter(NamedTuple):

@@ -361,7 +361,8 @@ def plan_tables(
     if not tables.counted_later:  # else when it is counted
         check_minimum(tables, minimum)
     if sensitivity is not None and (len(families) > 1 or families[0].tables > 1):
-        raise DomainError("a sensitivity is declared for one vector", got=f"{len(families)} tables")
+        got, one_each = f"{len(families)} tables", "a call, and a charge, for each vector"
+        raise DomainError("a sensitivity is declared for one vector", got=got, do=one_each)
     total = None
     if neighbors == SUBSTITUTE and sensitivity is None:
         total = common_total(tables)

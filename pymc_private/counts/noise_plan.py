@@ -272,6 +272,8 @@ def _vector_statistic_plan(budget: CountBudget, design: CountDesign, method: str
         raise Unsupported(
             "a vector statistic known by its sensitivity is drawn from with method='exact'",
             got=f"method={method!r}",
+            allowed="method='exact' or 'auto'",
+            do="leave method= out; or leave sensitivity= out where these are counts",
         )
     found = plan_within_range(
         vector_plan, budget, design.profiles, *design.sensitivity, design.touched

@@ -265,7 +265,12 @@ def _check_planned(plan: CountPlan, tables: CountTables) -> None:
 
 def _planned_noise(plan: CountPlan) -> NoisePlan:
     if plan.noise is None:
-        raise Incompatible("this plan adds no noise", got=plan.method)
+        raise Incompatible(
+            "this plan adds no noise",
+            got=plan.method,
+            allowed="a plan with method='noisy'",
+            do="draw from this one by pmp.dirichlet, or call counts.noisy_counts",
+        )
     return plan.noise
 
 

@@ -141,7 +141,11 @@ def as_tables(counts: Any) -> CountTables:
     """
     named = counts if isinstance(counts, Mapping) else {_default_name(counts): counts}
     if not named:
-        raise DomainError("there are no tables of counts", got="an empty mapping")
+        raise DomainError(
+            "there are no tables of counts",
+            got="an empty mapping",
+            allowed="a list of counts, or {name: counts, ...}",
+        )
     for name in named:
         check_storable_text(str(name), "the name of a table of counts")
     pairs = [_as_family(str(name), table) for name, table in named.items()]
@@ -170,7 +174,10 @@ def _as_family(name: str, table: Any) -> tuple[CountFamily, np.ndarray]:
         )
     if not np.isfinite(values).all() or (values < 0.0).any():
         raise DomainError(
-            f"the counts of {name!r} are finite and not negative", got="NaN, inf or negative counts"
+            f"the counts of {name!r} are finite and not negative",
+            got="NaN, inf or negative counts",
+            allowed="counts >= 0",
+            do="take missing values out of the table, or count them as a category",
         )
     dims = tuple(f"{name}_dim_{i}" for i in range(values.ndim))
     labels: tuple[tuple[str, tuple[Any, ...]], ...] = ()
@@ -181,7 +188,12 @@ def _as_family(name: str, table: Any) -> tuple[CountFamily, np.ndarray]:
         labels = tuple((str(d), tuple(array.coords[d].values.tolist())) for d in array.dims
                        if d in array.coords)  # fmt: skip
     if {"chain", "draw"} & set(dims) or len(set(dims)) < len(dims):
-        raise DomainError("axes have names of their own", got=", ".join(dims))
+        raise DomainError(
+            "axes have names of their own",
+            got=", ".join(dims),
+            allowed="names that differ, other than 'chain' and 'draw'",
+            do="rename the dims: array.rename(draw='...')",
+        )
     return CountFamily(name, values.shape, dims, labels, named), values
 
 
@@ -209,7 +221,12 @@ def _check_numeric(name: str, table: Any, values: np.ndarray) -> None:
     if not plain:
         whole = values.size and all(isinstance(value, int) for value in values.ravel())
         got = "whole numbers of more than 64 bits" if whole else f"dtype {values.dtype}"
-        raise DomainError(f"the counts of {name!r} are numbers", got=got)
+        raise DomainError(
+            f"the counts of {name!r} are numbers",
+            got=got,
+            allowed="whole numbers of at most 64 bits, or floats",
+            do="convert them: array.astype(float)",
+        )
 
 
 def _is_frame(table: Any) -> bool:
@@ -258,7 +275,10 @@ def _check_axes(families: Sequence[CountFamily]) -> None:
         for dim, labels in family.coords.items():
             if known.setdefault(dim, labels.tolist()) != labels.tolist():
                 raise Incompatible(
-                    "an axis of two families has one name and different categories", got=dim
+                    "an axis of two families has one name and different categories",
+                    got=dim,
+                    allowed="the same categories, in the same order, wherever a name occurs",
+                    do="rename the axis of one table, or reindex it",
                 )
     clash = {f.variable for f in families} & set(known)
     if clash or len({f.variable for f in families}) < len(families):

@@ -230,11 +230,18 @@ class Check(PointsElsewhere):
         plain = check_facts(facts, allowed)
         found = tuple(tests)
         if not found or not all(isinstance(test, DepartureTest) for test in found):
-            raise DomainError("a check has one test at least", got=f"{len(found)} tests")
+            raise DomainError(
+                "a check has one test at least",
+                got=f"{len(found)} tests",
+                allowed="one DepartureTest or more",
+                do="pmp.check makes a Check; none is made by hand",
+            )
         if private == (guarantee.epsilon(as_float(plain["delta"])) == float("inf")):
             raise DomainError(
                 "a private check has a finite epsilon at its delta, and a seeded one no guarantee",
                 got=f"private={private}",
+                allowed="private=True with a finite epsilon, private=False without one",
+                do="pmp.check makes a Check; none is made by hand",
             )
         plain_cells = None if cells is None else _checked_cells(cells)
         for field, value in (
@@ -446,7 +453,10 @@ def _stored_test(test: Mapping[str, Any]) -> DepartureTest:
 def _checked_cells(cells: Mapping[str, Any]) -> dict[str, Any]:
     counts = np.asarray(cells["counts"], dtype=float)
     if set(cells) != {"counts", "noise_sd"} or counts.ndim != 2:
-        raise DomainError("cells are counts and the standard deviation of their noise")
+        raise DomainError(
+            "cells are counts and the standard deviation of their noise",
+            allowed="{'counts': array of two dimensions, 'noise_sd': number}",
+        )
     return {"counts": counts.tolist(), "noise_sd": float(cells["noise_sd"])}
 
 

@@ -253,7 +253,11 @@ def is_frame(data: Any) -> bool:
 def check_same_length(frame: pd.DataFrame, y: Any) -> None:
     """Refuse a target that has not one value for each row."""
     if np.ndim(y) != 1 or len(frame) != len(y):
-        raise DomainError("X and y have one row for each record", got="other lengths")
+        raise DomainError(
+            "X and y have one row for each record",
+            got="other lengths",
+            allowed="y of one dimension, as long as X",
+        )
 
 
 def check_records(records: str) -> str:

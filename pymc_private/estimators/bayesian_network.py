@@ -215,7 +215,12 @@ class DirichletBayesianNetwork(CountEstimator):
         if y is None:
             return X
         if self.target not in self.network_:
-            raise DomainError("y is the target node", got=f"target={self.target!r}")
+            raise DomainError(
+                "y= is the column of the target, and no node of the network is the target",
+                got=f"target={self.target!r}",
+                allowed=f"target= one of {', '.join(map(str, self.network_))}",
+                do="name the target, or leave y out and keep its column in X",
+            )
         pandas = as_pandas(X)
         check_same_length(pandas, y)
         return pandas.assign(**{str(self.target): np.asarray(y)})
@@ -235,6 +240,7 @@ class DirichletBayesianNetwork(CountEstimator):
                 "categories are declared for every node, and for nothing else",
                 got=f"missing: {', '.join(missing) or 'none'}; "
                 f"no node: {', '.join(unknown) or 'none'}",
+                allowed="categories={node: [values, ...], ...}, with every node",
             )
         return {node: given[node] for node in self.network_}
 
@@ -281,12 +287,17 @@ def topological_order(network: Mapping[str, Sequence[str]] | None) -> dict[str, 
             raise DomainError(
                 f"the parents of {node!r} are other nodes of the network, each named once",
                 got=", ".join(unknown or given),
+                allowed=", ".join(map(repr, parents)),
+                do="give every parent an entry of its own: {parent: []}",
             )
     try:
         order = tuple(graphlib.TopologicalSorter(parents).static_order())
     except graphlib.CycleError as error:
         raise DomainError(
-            "a Bayesian network has no cycle", got=" <- ".join(map(str, error.args[1]))
+            "a Bayesian network has no cycle",
+            got=" <- ".join(map(str, error.args[1])),
+            allowed="parents from which no path leads back",
+            do="drop or reverse one of these edges",
         ) from None
     return {node: parents[node] for node in order}
 

@@ -229,6 +229,7 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
                     "categories are declared for every feature, and for no other column",
                     got=f"missing: {', '.join(missing) or 'none'}; "
                     f"not in the data: {', '.join(unknown) or 'none'}",
+                    allowed="categories={column: [values, ...], ...} with the columns of X as keys",
                 )
             named = {str(key): spec for key, spec in given.items()}
             return [(name, named[name]) for name in names]
@@ -241,6 +242,7 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
             raise DomainError(
                 "categories are declared for every feature",
                 got=f"{len(given)} for {len(names)} features",
+                allowed="one entry for each column of X, in its order; or {column: values}",
             )
         return list(zip(names, given, strict=True))
 

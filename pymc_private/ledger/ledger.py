@@ -295,7 +295,12 @@ class Ledger:
             Not bytes; not a charge of this ledger, or one that paid for another release already.
         """
         if not isinstance(content, bytes | bytearray | memoryview | None):
-            raise DomainError("A release is stored as bytes.", got=type(content).__name__)
+            raise DomainError(
+                "A release is stored as bytes.",
+                got=type(content).__name__,
+                allowed="bytes, or None",
+                do="release.to_bytes()",
+            )
         with self._verified.transact(write=True) as (connection, state):
             own = own_entry(state, entry)
             return put_release(connection, own, None if content is None else bytes(content))

@@ -177,7 +177,9 @@ def simulated_information(
     if score is not None:
         if not _has_one_score(private):
             raise Unsupported(
-                "several outcomes, or clipped ones, are scored by the beta-divergence"
+                "several outcomes, or clipped ones, are scored by the beta-divergence",
+                allowed="one outcome per record, without pmp.clip",
+                do="nothing: a plan is made without expected information",
             )
         original = score.original.with_region(private.region)
         simulated = simulated_information(original, n, reference, weighted=weighted)
@@ -194,7 +196,11 @@ def simulated_information(
     if isinstance(found, str):
         raise Unsupported(found)
     if not (found.simulated or weighted):
-        raise Unsupported("no record can be simulated: no distribution of private data")
+        raise Unsupported(
+            "no record can be simulated: no distribution of private data",
+            allowed="an observed variable with a distribution, and generators of what is random",
+            do="write potentials as distributions; a plan is made without",
+        )
     return found
 
 
@@ -228,7 +234,11 @@ def _simulate(private: PrivateModel, n: int, reference: Any) -> Information:
             pass
     if isinstance(cause, Unsupported):
         raise cause
-    raise Unsupported("the log-likelihood of simulated records cannot be computed") from cause
+    raise Unsupported(
+        "the log-likelihood of simulated records cannot be computed",
+        allowed="a likelihood that PyTensor compiles for simulated records",
+        do="give records of your own: reference=",
+    ) from cause
 
 
 def _simulated_scores(
@@ -269,11 +279,20 @@ def _weighted_scores(
         point = {name: v[k] for name, v in points.items()}
         slopes, heights = _central_differences(logp, private, point, data, *directions)
         if heights.shape != (TRIED_RECORDS,):
-            raise Unsupported("the log-likelihood keeps the number of records it was built for")
+            raise Unsupported(
+                "the log-likelihood keeps the number of records it was built for",
+                got="a likelihood whose length is a constant of the model",
+                allowed="a likelihood as long as its data",
+                do="take lengths from the data: dims, or x.shape[0], rather than a number",
+            )
         heights = np.where(np.isnan(heights), -np.inf, heights)
         weights = np.exp(heights - heights.max()) if np.isfinite(heights.max()) else None
         if weights is None:
-            raise Unsupported("no record of the domain is possible at a prior draw")
+            raise Unsupported(
+                "no record of the domain is possible at a prior draw",
+                allowed="a likelihood that is positive somewhere in the domain",
+                do="check that domain and likelihood have the same support",
+            )
         kept = rng.choice(TRIED_RECORDS, RECORDS, p=weights / weights.sum())
         scores.append(slopes[kept])
         values.append(heights[kept])
@@ -304,7 +323,11 @@ def _prior_directions(
     """A robust root of the prior covariance of the continuous parameters, and their names."""
     names = [k for k, v in drawn.items() if v.dtype.kind == "f" and v.size]
     if not names:
-        raise Unsupported("no parameter is continuous")
+        raise Unsupported(
+            "no parameter is continuous",
+            allowed="one continuous parameter or more",
+            do="nothing: information is expected for continuous parameters only",
+        )
     table = np.concatenate([drawn[k].reshape(len(drawn[k]), -1) for k in names], axis=1)
     low, middle, high = np.quantile(table, [0.25, 0.5, 0.75], axis=0)
     reach = FAR_DRAW * (high - low) / 1.349
@@ -312,7 +335,12 @@ def _prior_directions(
     variances, axes = np.linalg.eigh(np.atleast_2d(np.cov(table, rowvar=False)))
     kept = variances > 1e-12 * variances.max(initial=0.0)
     if not kept.any():
-        raise Unsupported("the prior does not vary")
+        raise Unsupported(
+            "the prior does not vary",
+            got="prior draws that are all equal",
+            allowed="a prior with a variance",
+            do="widen the prior, or fix the parameter as a constant",
+        )
     return axes[:, kept] * np.sqrt(variances[kept]), names
 
 

@@ -90,13 +90,18 @@ class Metric:
         stray = [name for name in self.weights if name not in self.distances]
         if stray:
             raise DomainError(
-                "weights for what the metric does not measure", got=", ".join(map(str, stray))
+                "weights for what the metric does not measure",
+                got=", ".join(map(str, stray)),
+                allowed=", ".join(map(str, self.distances)),
+                do="give each of them a distance, too, or leave its weight out",
             )
         for name, weight in self.weights.items():
             real = isinstance(weight, Real | np.number) and not isinstance(weight, bool | np.bool_)
             if not real or not (math.isfinite(weight) and weight > 0):
                 raise DomainError(
-                    f"the weight of '{name}' is positive and finite", got=repr(weight)[:80]
+                    f"the weight of '{name}' is positive and finite",
+                    got=repr(weight)[:80],
+                    allowed="a number > 0",
                 )
 
     def weight(self, name: str) -> float:
@@ -161,7 +166,12 @@ def check_metric(metric: Metric, sources: Sequence[Source], graph: RecordGraph) 
     for source in sources:
         kinds = [k for name, k in metric.distances.items() if aliases[name] == source.name]
         if len(kinds) > 1:
-            raise DomainError(f"two distances of '{source.name}' under two names")
+            raise DomainError(
+                f"two distances of '{source.name}' under two names",
+                got=", ".join(name for name in metric.distances if aliases[name] == source.name),
+                allowed="one distance for each variable",
+                do="keep one of the two names",
+            )
         single = source.row_shape == ()
         if kinds and not single and (callable(kinds[0]) or kinds[0] == "absolute"):
             raise DomainError(

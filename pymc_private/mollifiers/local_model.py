@@ -354,7 +354,9 @@ def clipped_laplace(
     Real arithmetic is assumed: the low bits of floating-point noise reveal more than epsilon.
     """
     if not lower < upper:
-        raise DomainError("lower is below upper", got=f"[{lower}, {upper}]")
+        raise DomainError(
+            "lower is below upper", got=f"[{lower}, {upper}]", allowed="lower < upper"
+        )
     u = randomness.uniform(len(held)) - 0.5
     noise = -np.sign(u) * np.log1p(-2.0 * np.abs(u)) * (upper - lower) / check_width(epsilon)
     return np.clip(held, lower, upper) + noise

@@ -112,7 +112,12 @@ class Mollified:
         if isinstance(self.reference, FiniteReference):
             return self._distribution.log_weight(self.reference.positions(np.atleast_1d(x)))
         if self._log_ratio is None:
-            raise Unsupported("this distribution has no ratio that could be evaluated elsewhere")
+            raise Unsupported(
+                "this distribution has no ratio that could be evaluated elsewhere",
+                got="a sample of the reference, weighted",
+                allowed="distributions on finitely many values, or with a target density",
+                do="draw from it: sample(...)",
+            )
         return self._log_ratio(self._rows(x))
 
     def logpdf(self, x: Any) -> np.ndarray:
@@ -341,7 +346,10 @@ def plot_distributions(mollified: Mollified, ax: Any = None) -> Any:
         _log_ratio_image(mollified, ax)
     else:
         raise Unsupported(
-            "distributions are plotted in one or two dimensions", got=mollified.reference.dimension
+            "distributions are plotted in one or two dimensions",
+            got=f"{mollified.reference.dimension} dimensions",
+            allowed="1 or 2",
+            do="draw from it, and plot pairs of coordinates",
         )
     return ax
 

@@ -361,6 +361,7 @@ def _normalized_mass(mass: np.ndarray) -> np.ndarray:
         raise DomainError(
             "the reference masses are finite, not negative and not all zero",
             got=f"an array of shape {mass.shape}",
+            allowed="an array of one dimension, entries >= 0, with a positive sum",
         )
     return mass if total == 1.0 else mass / total
 
@@ -434,7 +435,11 @@ def _mixed_to_unit_mass(
     share = (1.0 - total) / (bound - total)
     mixed = np.log((1.0 - share) * np.exp(weight) + share * bound)
     if not 0.0 <= share <= 1.0 or abs(log_total_mass(mixed, mass)) > CLIP_SLACK / 2:
-        raise PymcPrivateError("the mollified distribution could not be normalized")
+        raise PymcPrivateError(
+            "the mollified distribution could not be normalized",
+            allowed="a target of probabilities that doubles can tell apart",
+            do="please report it with target, reference and epsilon",
+        )
     return np.clip(mixed, low, high)
 
 

@@ -283,8 +283,10 @@ def finite_log_ratio(target: Any, base: FiniteReference) -> np.ndarray:
     mass = normalized_probabilities(_target_mass(target, base), "the target")
     if mass.shape != base.mass.shape:
         raise DomainError(
-            "target and reference have as many categories",
+            "target and reference have different numbers of categories",
             got=f"{len(mass)} and {len(base.mass)}",
+            allowed="the same categories in both",
+            do="give categories that one of them lacks the probability 0 there",
         )
     if ((mass > 0.0) & (base.mass == 0.0)).any():
         raise DomainError(

@@ -80,6 +80,7 @@ class FiniteReference:
             raise DomainError(
                 "every category has one label of its own",
                 got=f"{len(self.labels)} labels of {len(self.mass)} categories",
+                allowed="as many different labels as probabilities",
             )
         self.numbers = _numeric_labels(self.labels)
         self.shapes = {"category" if self.numbers is None else "x": ()}
@@ -207,7 +208,11 @@ class Box(QuantileReference):
             )
         )
         if low.ndim != 1 or not (np.isfinite(low).all() and np.isfinite(high).all()):
-            raise DomainError("a box has finite ends", got=f"shapes {low.shape}, {high.shape}")
+            raise DomainError(
+                "the bounds of a box are finite numbers, or vectors of them",
+                got=f"shapes {low.shape}, {high.shape}",
+                allowed="Box(0, 1), or Box([0, 0], [1, 2])",
+            )
         if not (low < high).all():
             raise DomainError("each lower end is below its upper end", allowed="lower < upper")
         bounds = ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True))
@@ -322,7 +327,12 @@ class BlackBoxReference:
         self.shapes: dict[str, tuple[int, ...]]
         first = self.pool(2)
         if not np.isfinite(first).all():
-            raise DomainError("the reference draws numbers that are not finite")
+            raise DomainError(
+                "the reference draws numbers that are not finite",
+                got="inf or NaN",
+                allowed="finite numbers",
+                do="check its rvs or sample method",
+            )
         self.shapes = {"x": () if first.shape[1] == 1 else (first.shape[1],)}
         self.text = type(given).__name__
 
@@ -576,8 +586,17 @@ def pymc_reference(given: Any) -> PyMCReference:
             )
         names = [rv.name for rv in given.free_RVs]
         if not names:
-            raise DomainError("the model has no free variables, so it has no prior")
+            raise DomainError(
+                "the model has no free variables, so it has no prior",
+                got="a model of observed variables and data alone",
+                allowed="a model with a prior",
+                do="give a distribution such as pm.Normal.dist(0, 1), or mollifiers.Box",
+            )
         return PyMCReference(list(given.free_RVs), names, f"the prior of {', '.join(names)}")
     if getattr(given, "owner", None) is None:
-        raise DomainError("this is no random variable of PyMC", got=type(given).__name__)
+        raise DomainError(
+            "this is no random variable of PyMC",
+            got=type(given).__name__,
+            allowed="pm.Normal.dist(0, 1) or the like, or a pm.Model for its prior",
+        )
     return PyMCReference([given], [given.name or "x"], "a PyMC distribution")

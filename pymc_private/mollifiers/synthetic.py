@@ -136,7 +136,11 @@ def mollified_posterior_predictive(
 def _check_model(model: pm.Model) -> None:
     """Refuse a model without observed variables, or with potentials."""
     if not model.observed_RVs:
-        raise DomainError("the model observes nothing, so there is nothing to imitate")
+        raise DomainError(
+            "the model has no observed variable, so there are no data to imitate",
+            allowed="a model with observed= data",
+            do="give the model with its data",
+        )
     if model.potentials:
         raise Unsupported(
             "a model with potentials has no predictive to draw from",

@@ -466,7 +466,12 @@ def _outside_mass(
     read = NUMBERS.of(outside, "outside", "a trade-off")
     values = np.sort(np.ravel(np.asarray(read, float)))
     if not values.size or np.isnan(values).any() or values[0] < 0.0:
-        raise DomainError("values of ell are numbers >= 0", got=f"{values.size} of them")
+        raise DomainError(
+            "outside= holds values of ell(theta), which are numbers >= 0",
+            got=f"{values.size} numbers"
+            + (", NaN or negative ones among them" if values.size else ""),
+            allowed="an array of numbers >= 0, or a function of L",
+        )
     more = dkw_halfwidth(values.size, failure / 2.0)
 
     def share(L: float) -> float:

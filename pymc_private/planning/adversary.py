@@ -379,11 +379,18 @@ def grid_pair(log_prior: np.ndarray, log_x: np.ndarray, log_y: np.ndarray) -> fl
         refuse_mask(part, "log-likelihoods")
     prior, x, y = (np.asarray(part, float) for part in (log_prior, log_x, log_y))
     if not (prior.shape == x.shape == y.shape) or prior.ndim != 1:
-        raise DomainError("one prior weight and two log-likelihoods for each point of the grid",
-                          got=f"shapes {prior.shape}, {x.shape}, {y.shape}")  # fmt: skip
+        raise DomainError(
+            "one prior weight and two log-likelihoods for each point of the grid",
+            got=f"shapes {prior.shape}, {x.shape}, {y.shape}",
+            allowed="three vectors of one length",
+        )
     inside = prior > -math.inf
     if not inside.any() or any(np.isnan(part[inside]).any() for part in (prior, x, y)):
-        raise DomainError("a grid has a support, and no NaN on it")
+        raise DomainError(
+            "the prior has no mass on the grid, or a number on it is NaN",
+            got=f"{int(inside.sum())} points with prior mass",
+            allowed="a finite log_prior at one point or more, and no NaN there",
+        )
     prior, x, y = prior[inside], x[inside], y[inside]
     of_x, of_y = (part - special.logsumexp(prior + part) for part in (x, y))
     either = (of_x > -math.inf) | (of_y > -math.inf)
@@ -420,7 +427,11 @@ def beta_bernoulli_pair(
     """
     check_positive(alpha=alpha, beta=beta)
     if not (0 <= x <= n and 0 <= y <= n and 0.0 <= lower < upper <= 1.0):
-        raise DomainError("counts within n, and bounds within [0, 1]", got=(x, y, n, lower, upper))
+        raise DomainError(
+            "x and y count successes among n, and the bounds are of a probability",
+            got=f"x={x}, y={y}, n={n}, bounds ({lower}, {upper})",
+            allowed="0 <= x, y <= n, and 0 <= lower < upper <= 1",
+        )
     if x == y:
         return 0.0
     evidence = [_log_beta_mass(alpha + k, beta + n - k, lower, upper) for k in (x, y)]
@@ -467,7 +478,11 @@ def gamma_exponential_pair(
     check_positive(shape=shape, rate=rate)
     check_nonnegative(n=n, x=x, y=y, lower=lower)
     if not lower < upper:
-        raise DomainError("lower < upper", got=(lower, upper))
+        raise DomainError(
+            "the bounds of the rate are in the wrong order",
+            got=f"({lower}, {upper})",
+            allowed="lower < upper",
+        )
     if x == y:
         return 0.0
     evidence = [_log_gamma_mass(shape + n, rate + total, lower, upper) for total in (x, y)]

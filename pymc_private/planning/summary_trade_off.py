@@ -81,7 +81,11 @@ def detection_power(
     check_open_unit(level=level)
     width = np.asarray(sd, dtype=float)
     if not (width > 0).all() or not prior_sd > 0:
-        raise DomainError("a standard deviation is positive", got=f"sd={sd}, prior_sd={prior_sd}")
+        raise DomainError(
+            "a standard deviation is positive",
+            got=f"sd={sd}, prior_sd={prior_sd}",
+            allowed="sd > 0 and prior_sd > 0",
+        )
     told = np.clip(1.0 - (width / prior_sd) ** 2, 1e-12, 1.0)
     mean = prior_mean + told * (np.asarray(effect, dtype=float) - prior_mean) - null
     reach, spread = ndtri(0.5 + level / 2.0) * width, np.sqrt(told) * width

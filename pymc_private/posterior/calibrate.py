@@ -37,8 +37,9 @@ from pymc_private.posterior.plan import WEIGHTED_ON_DOMAIN, FrontierRow, Plan
 from pymc_private.posterior.weigh import DRAWS, check_release_kind, plan_release
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import format_number
-from pymc_private.privacy.validation import check_flags, is_number
-from pymc_private.samplers.choose import AUTO, choose_sampler, sampler_candidates
+from pymc_private.privacy.validation import check_count, check_flags, is_number, short_repr
+from pymc_private.release.arguments import equals
+from pymc_private.samplers.choose import AUTO, check_sampler, choose_sampler, sampler_candidates
 from pymc_private.samplers.method import Method
 from pymc_private.summaries.summary_plan import SummaryPlan
 
@@ -160,6 +161,7 @@ def calibrate(
         return plan
     private = require_private_model(private)
     require_own_records(private, "a sampler")
+    check_sampler(sampler)
     counts, n = check_numbers(epsilon, delta, draws), public_record_count(private, n)
     request = CalibrationRequest(
         float(epsilon), float(delta), counts, n, temper, sampler, strict, clip, private
@@ -227,13 +229,16 @@ def check_numbers(
     _check_budget(epsilon, delta)
     if draws is None:
         return None
-    given = list(draws) if isinstance(draws, Sequence | np.ndarray) else [draws]
-    if not given or isinstance(draws, str):
-        raise DomainError("how many draws?", got=repr(draws), allowed="1, 2, ..., or a list")
-    for count in given:
-        if isinstance(count, bool) or not (isinstance(count, int | np.integer) and count >= 1):
-            raise DomainError("draws is a whole number >= 1", got=count, allowed="1, 2, ...")
-    return tuple(dict.fromkeys(int(count) for count in given))
+    several = isinstance(draws, Sequence) or (isinstance(draws, np.ndarray) and draws.ndim > 0)
+    given = list(draws) if several and not isinstance(draws, str | bytes) else [draws]
+    if not given:
+        raise DomainError(
+            "calibrate plans for one number of draws or more",
+            got=f"draws={short_repr(draws)}",
+            allowed="1, 2, ..., or a list of such numbers",
+            do="leave draws= out, and the number is chosen",
+        )
+    return tuple(dict.fromkeys(check_count(count, "draws") for count in given))
 
 
 def _check_budget(epsilon: float, delta: float) -> None:
@@ -251,16 +256,22 @@ def _check_budget(epsilon: float, delta: float) -> None:
 def public_record_count(private: PrivateModel, given: int | None) -> int | None:
     """The public number of records; None where it is protected and none was given."""
     if private.neighbors != ADD_REMOVE:
-        if given is not None and given != private.n:
+        if given is not None and not equals(given, private.n):
             raise DomainError(
                 "n= is for add/remove neighbors; here the number of records is public",
-                got=given,
+                got=f"n={short_repr(given)}",
                 allowed=f"{private.n}, or nothing",
+                do="leave n= out",
             )
         return private.n
     whole = isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 1
     if given is not None and not whole:
-        raise DomainError("n= is a public number of records", got=given, allowed="1, 2, ...")
+        raise DomainError(
+            "n= is a public guess of the number of records, a whole number",
+            got=f"n={short_repr(given)}",
+            allowed="1, 2, ...",
+            do="leave n= out, and 1000 is taken",
+        )
     return None if given is None else int(given)
 
 

@@ -33,7 +33,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.posterior.plan import FrontierRow
 from pymc_private.privacy import Guarantee, approx_delta_n, gdp_delta
 from pymc_private.privacy.neighbors import ADD_REMOVE
-from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.privacy.rounding import SMALLEST_DOUBLE, format_count, format_number
 from pymc_private.release.charge import EXACT_SAMPLER_ADVICE
 from pymc_private.samplers.method import Method
 
@@ -477,13 +477,15 @@ def _round_power_down(power: Fraction) -> Fraction:
 
 
 def _largest_fitting(fits: Callable[[float], bool], start: float, least: float = 0.0) -> float:
-    """The largest number that fits, within a relative 1e-9, searched from `start` > 0.
+    """The largest number that fits, within a relative 1e-9, searched from `start` >= 0.
 
     The number returned was tried and fits, unless the search ended at `least`.
     """
-    low = start
+    low = max(start, SMALLEST_DOUBLE)
     while low > least and not fits(low):
         low /= 2.0
+    if low == 0.0:  # which no doubling leaves
+        return low
     high = 2.0 * low
     while fits(high) and high < 1e300:
         low, high = high, 2.0 * high

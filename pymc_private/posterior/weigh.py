@@ -15,6 +15,8 @@ from typing import Any
 from pymc_private.errors import DomainError, PrivacyWarning, PymcPrivateError
 from pymc_private.models.verdict import free_coordinates, variance_removed_by_draws
 from pymc_private.posterior.plan import Plan
+from pymc_private.privacy.validation import short_repr
+from pymc_private.release.arguments import equals
 from pymc_private.summaries.choose_mechanism import AUTO, METHODS, make_summary_plan, weigh
 from pymc_private.summaries.summary_plan import SummaryPlan
 
@@ -35,13 +37,13 @@ def check_release_kind(release: Any, method: Any) -> None:
     if not isinstance(release, str) or release not in RELEASES:
         raise DomainError(
             "there is no such kind of release",
-            got=repr(release)[:60],
+            got=short_repr(release),
             allowed=", ".join(map(repr, RELEASES)),
         )
-    if release == DRAWS and method != AUTO:
+    if release == DRAWS and not equals(method, AUTO):
         raise DomainError(
             "method= is of a summary",
-            got=f"release='draws', method={method!r}",
+            got=f"release='draws', method={short_repr(method)}",
             allowed=", ".join(map(repr, METHODS)) + " with release='summary'",
         )
 
@@ -95,7 +97,7 @@ def _nats_of_draws(plan: Plan) -> float:
 
 def _refuse_draw_options(options: Mapping[str, Any]) -> None:
     """Refuse what says something about draws beside release="summary"."""
-    other = [key for key, value in options.items() if value != DRAW_OPTIONS[key]]
+    other = [key for key, value in options.items() if not equals(value, DRAW_OPTIONS[key])]
     if other:
         raise DomainError(
             "these say how to draw, and a summary is not drawn",

@@ -208,7 +208,11 @@ def proximal_steps(kl0: float, tv: float, eta_m: float) -> int:
     check_nonnegative(kl0=kl0)
     check_positive(tv=tv, eta_m=eta_m)
     if not tv <= 1.0 or math.isinf(kl0):
-        raise DomainError("tv is at most 1 and kl0 is finite", got=f"tv={tv}, kl0={kl0}")
+        raise DomainError(
+            "tv is at most 1 and kl0 is finite",
+            got=f"tv={tv}, kl0={kl0}",
+            allowed="0 < tv <= 1 and 0 <= kl0 < inf",
+        )
     if kl0 == 0.0:
         return 0
     return steps_to_contract(lambda: (real(kl0) / (2 * real(tv) ** 2)).log(), eta_m)
@@ -218,7 +222,12 @@ def steps_to_contract(log_ratio: Callable[[], arb], eta_m: float) -> int:
     """Steps that divide a divergence by e^log_ratio, each by (1 + eta m)^2 (T21); rounded up."""
     steps = arb_upper(lambda: log_ratio() / (2 * real(eta_m).log1p()))
     if math.isinf(steps):
-        raise DomainError("eta_m is too small: no double counts the steps", got=eta_m)
+        raise DomainError(
+            "so many steps are needed that a double does not count them",
+            got=f"eta_m={eta_m}",
+            allowed="a larger eta_m",
+            do="a larger step size eta, or a better conditioned target",
+        )
     return max(0, math.ceil(steps))
 
 
@@ -258,7 +267,11 @@ def rounding_tv(omega: float, width: float, f_max: float, coordinates: int = 1) 
     check_nonnegative(omega=omega, f_max=f_max)
     check_positive(width=width)
     if not 2.0 * omega <= width:
-        raise DomainError("omega is at most half the width", got=f"{omega} of {width}")
+        raise DomainError(
+            "the rounding width omega is at most half the width of the box",
+            got=f"omega={omega}, width={width}",
+            allowed=f"omega <= {width / 2}",
+        )
     count = check_count(coordinates, "the number of coordinates")
     return min(
         1.0, arb_upper(lambda: 2 * count * real(omega) * (1 / real(width) + 3 * real(f_max)))
@@ -300,7 +313,12 @@ def purified_log_kl(slack: Fraction | float, gamma: Fraction | float, log_points
     check_open_unit(gamma=gamma)
     check_nonnegative(log_points=log_points)
     if math.isinf(log_points):
-        raise DomainError("the set of outputs is finite", got=log_points)
+        raise DomainError(
+            "log_points is the logarithm of a number of outputs, which is finite",
+            got=log_points,
+            allowed="0 <= log_points < inf",
+            do="round outputs to a grid, of which this counts the points",
+        )
 
     def formula() -> arb:
         side = real(Fraction(slack) / 4)  # s / 2
@@ -343,7 +361,11 @@ def proximal_steps_to(kl0: float, log_kl: float, eta_m: float) -> int:
     check_nonnegative(kl0=kl0)
     check_positive(eta_m=eta_m)
     if math.isinf(kl0) or not math.isfinite(log_kl):
-        raise DomainError("kl0 and log_kl are finite", got=f"kl0={kl0}, log_kl={log_kl}")
+        raise DomainError(
+            "kl0 and log_kl are finite",
+            got=f"kl0={kl0}, log_kl={log_kl}",
+            allowed="0 <= kl0 < inf, and a finite log_kl",
+        )
     if kl0 == 0.0:
         return 0
     return steps_to_contract(lambda: real(kl0).log() - real(log_kl), eta_m)

@@ -276,6 +276,12 @@ def _beta_renyi_ball(order: arb, r: arb, a: arb, b: arb) -> arb:
 # ---- Gamma pairs: addition and removal (T10) -----------------------------------------------
 MAX_QUICK_GAMMA_ALPHA = 64.0
 """Up to this prior parameter the lower incomplete Gamma function is quick."""
+MAX_SUMMED_SHIFT, MAX_GAMMA_SHIFT = 1e6, 256.0
+"""Of larger r, a tail bound takes the place of the series, and of balls, which take longer and
+longer; for alpha below 64 the larger direction is at most a quarter above its curve."""
+LOG_NEGLIGIBLE = -800
+NEGLIGIBLE = arb(0).union(arb(LOG_NEGLIGIBLE).exp())
+"""Numbers from zero to one below the smallest double."""
 DIRECTIONS = ("more_first", "more_second")
 """The one record is in P's data set, or in Q's: all pairs of addition and removal see the same."""
 
@@ -339,10 +345,15 @@ def _gamma_delta_few_digits(epsilon: float, r: float, alpha: float, direction: s
 
 def _gamma_delta_one_way(epsilon: float, r: float, alpha: float, direction: str) -> float:
     """Delta in one direction, rounded up, in bounded time."""
-    if alpha >= MAX_QUICK_GAMMA_ALPHA and all(map(is_double, (epsilon, r, alpha))):
+    if direction == "more_first" and _is_first_negligible(real(epsilon), real(r), real(alpha)):
+        return SMALLEST_DOUBLE
+    has_series = alpha >= MAX_QUICK_GAMMA_ALPHA and r <= MAX_SUMMED_SHIFT
+    if has_series and all(map(is_double, (epsilon, r, alpha))):
         found = gamma_series_delta(epsilon, r, alpha, first=direction == "more_first")
         if math.isfinite(found):
             return found
+    if r > MAX_GAMMA_SHIFT and alpha <= MAX_SERIES_ALPHA:
+        return arb_upper(lambda: _gamma_tail(real(epsilon), real(r), real(alpha), direction))
     if alpha <= MAX_SERIES_ALPHA:
         return _gamma_delta_by_balls(epsilon, r, alpha, direction)
 
@@ -363,18 +374,47 @@ def _gamma_delta_by_balls(
     return arb_upper(lambda: formula(real(epsilon), real(r), real(alpha)), enough)
 
 
+def _gamma_tail(epsilon: arb, r: arb, alpha: arb, direction: str) -> arb:
+    """The first of the two terms of delta alone, or Chernoff's bound of it where that is long."""
+    first = direction == "more_first"
+    shift = (alpha + r).lgamma() - alpha.lgamma()
+    log_g, shape = (
+        (shift + epsilon if first else shift - epsilon) / r,
+        alpha + r if first else alpha,
+    )
+    if not first and alpha <= MAX_QUICK_GAMMA_ALPHA:
+        return lower_gamma(log_g.exp(), alpha)
+    if not (log_g > shape.log() if first else log_g < shape.log()):
+        return arb(1)
+    bound = _log_chernoff(log_g, shape)
+    return NEGLIGIBLE if bound < LOG_NEGLIGIBLE else bound.exp()
+
+
+def _is_first_negligible(epsilon: arb, r: arb, alpha: arb) -> bool:
+    """Whether "more_first" is below the smallest double, where its terms need very many bits."""
+    log_g = (epsilon + (alpha + r).lgamma() - alpha.lgamma()) / r
+    beyond = log_g > (alpha + r).log()
+    return bool(beyond and _log_chernoff(log_g, alpha + r) < LOG_NEGLIGIBLE)
+
+
+def _log_chernoff(log_x: arb, shape: arb) -> arb:
+    """Chernoff's bound of ln Q(shape, x) or ln P(shape, x), whichever of them is a tail."""
+    distance = (log_x - shape.log()).min(arb(700))  # further out the bound is lower still
+    return shape * (1 + distance - distance.exp())
+
+
 def lower_gamma(x: arb, a: arb) -> arb:
-    """P(a, x); for large a by Q(a, x), whose computation takes no longer there.
+    """P(a, x); for large a or x by Q(a, x), whose computation takes no longer there.
 
     Where P(a, x) <= x^a e^-x / (G(a + 1) (1 - x / (a + 1))) is below the smallest double, that
     bound is enough: the digits that 1 - Q would lose are not needed.
     """
     if not a > MAX_QUICK_GAMMA_ALPHA:
-        return x.gamma_lower(a, 1)
+        return 1 - x.gamma_upper(a, 1) if x > 2 * MAX_QUICK_GAMMA_ALPHA else x.gamma_lower(a, 1)
     if x < a:
         log_most = a * x.log() - x - (a + 1).lgamma() - (-x / (a + 1)).log1p()
-        if log_most < -800:
-            return arb(0).union((arb(-800)).exp())
+        if log_most < LOG_NEGLIGIBLE:
+            return NEGLIGIBLE
     return 1 - x.gamma_upper(a, 1)
 
 
@@ -463,7 +503,8 @@ def _is_renyi_infinite(order: float, r: float, alpha: float) -> bool:
 
 def _gamma_more_first(epsilon: arb, r: arb, alpha: arb) -> arb:
     shift = (alpha + r).lgamma() - alpha.lgamma()
-    g = ((epsilon + shift) / r).exp()
+    log_g = (epsilon + shift) / r
+    g = log_g.exp()
     return g.gamma_upper(alpha + r, 1) - epsilon.exp() * g.gamma_upper(alpha, 1)
 
 

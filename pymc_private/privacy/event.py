@@ -120,7 +120,11 @@ class PrivacyEvent:
         object.__setattr__(self, "shape", double_down(self.shape))  # a smaller one is less private
         other = double_down(self.other)
         if other and (self.kind != "beta_pair" or other < self.shape):
-            raise DomainError("a Beta pair has a least and a larger parameter", got=self.other)
+            raise DomainError(
+                "`other` is the larger parameter of a Beta pair, and of nothing else",
+                got=f"other={self.other}, shape={self.shape}, kind={self.kind}",
+                allowed="shape <= other, of kind beta_pair",
+            )
         object.__setattr__(self, "other", 0.0 if other == self.shape else other)
         self._check_limits()
 

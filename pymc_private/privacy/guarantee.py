@@ -561,7 +561,12 @@ def _exact_ratio(sensitivity: float, noise: float) -> Fraction:
     check_positive(noise=noise)
     check_nonnegative(sensitivity=sensitivity)
     if sensitivity == math.inf:
-        raise DomainError("the sensitivity is finite", got=sensitivity)
+        raise DomainError(
+            "the sensitivity is finite",
+            got=sensitivity,
+            allowed="0 <= sensitivity < inf",
+            do="bound what one record can change, for example by clipping",
+        )
     return exact_fraction(sensitivity) / exact_fraction(noise)
 
 

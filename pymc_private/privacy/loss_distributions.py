@@ -178,7 +178,12 @@ def convolve_losses(parts: Sequence[tuple[LossDistribution, int]]) -> ComposedLo
     step = parts[0][0].step
     length = 1 + sum(count * (len(losses.mass) - 1) for losses, count in parts)
     if length > 2 * MAX_GRID_POINTS:
-        raise Unsupported("this plan is too long to convolve", got=f"{length} points")
+        raise Unsupported(
+            "so many releases are composed that their loss distributions cannot be convolved",
+            got=f"a grid of {length} points",
+            allowed=f"{2 * MAX_GRID_POINTS} points",
+            do="another accounting method: guarantee.epsilon(delta) takes the best of all",
+        )
     size = scipy.fft.next_fast_len(length, real=True)
     spectrum = np.ones(size // 2 + 1, dtype=complex)
     for losses, count in parts:

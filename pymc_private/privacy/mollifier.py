@@ -278,6 +278,7 @@ def mode_capture_bound(mass: float, kl_inside: float, gain: float, epsilon: floa
         raise DomainError(
             "a mass lies in [0, 1], and divergences are finite",
             got=f"mass={mass}, kl_inside={kl_inside}, gain={gain}",
+            allowed="0 <= mass <= 1, and finite kl_inside and gain",
         )
 
     def formula() -> arb:
@@ -361,6 +362,8 @@ def _normalized_probabilities(
         raise DomainError(
             "P and Q0 are probabilities of one length, Q0 positive, and epsilon is finite",
             got=f"shapes {p.shape} and {q.shape}, epsilon={epsilon}",
+            allowed="two vectors of one length, P >= 0, Q0 > 0, and epsilon < inf",
+            do="leave categories out to which Q0 gives nothing",
         )
     for name, masses in (("P", p), ("Q0", q)):
         if abs(masses.sum() - 1.0) > 1e-6:

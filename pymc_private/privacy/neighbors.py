@@ -109,7 +109,11 @@ def distance_relation(distance: float | Fraction, metric: str) -> str:
         raise DomainError("a distance is finite", got=distance, allowed="0 < distance < inf")
     relation = f"distance <= {exact_fraction(distance)} in {metric}"
     if parse_distance_relation(relation) is None:
-        raise DomainError("a metric has words of one line", got=repr(metric)[:80])
+        raise DomainError(
+            "a metric is described by one line of text",
+            got=repr(metric)[:80],
+            allowed="text without line breaks, such as '|income - income'| / 1000'",
+        )
     return relation
 
 
@@ -128,7 +132,12 @@ def parse_distance_relation(relation: str) -> tuple[Fraction, str] | None:
 def _describe_distance_relation(relation: str) -> str:
     found = parse_distance_relation(relation)
     if found is None:
-        raise DomainError("this is no relation by distance", got=repr(relation)[:80])
+        raise DomainError(
+            "this names no data sets at a distance",
+            got=repr(relation)[:80],
+            allowed="'distance <= 1/2 in l2 of x', or the like",
+            do="Guarantees of a metric are made by pmp.privatize(..., metric=)",
+        )
     distance, metric = found
     return (
         f"data sets at most {float(distance):.6g} apart, where the distance is the sum over "

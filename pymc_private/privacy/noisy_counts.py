@@ -113,7 +113,12 @@ class CountBudget:
         if self.zcdp is not None:
             return guarantee.zcdp / self.zcdp
         if self.order is None or self.rdp is None:
-            raise DomainError("this budget was not made by CountBudget.of", got=repr(self))
+            raise DomainError(
+                "this budget was not made by CountBudget.of",
+                got=repr(self),
+                allowed="epsilon, a zCDP, or an order with its Renyi divergence",
+                do="CountBudget.of(...)",
+            )
         return guarantee.rdp(self.order) / self.rdp
 
     def fits(self, guarantee: Guarantee) -> bool:
@@ -317,7 +322,12 @@ class CountProfile:
         if self.counts:
             rows = np.asarray(self.counts, float)
             if not np.isfinite(rows).all() or (rows < 0.0).any() or not rows.sum() > 0.0:
-                raise DomainError("a public profile holds counts >= 0, not all 0")
+                raise DomainError(
+                    "a public profile holds counts >= 0, not all 0",
+                    got=f"an array of shape {rows.shape}",
+                    allowed="counts >= 0, one of them positive",
+                    do="profile=1000 for about 1000 records",
+                )
         else:
             check_positive(size=self.size)
 

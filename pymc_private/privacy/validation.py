@@ -117,7 +117,7 @@ def check_flags(**named: Any) -> None:
     for name, value in named.items():
         if not isinstance(value, bool | np.bool_):
             raise DomainError(
-                f"{name}= is True or False", got=_short_repr(value)[:60], allowed="True, False"
+                f"{name}= is True or False", got=short_repr(value)[:60], allowed="True, False"
             )
 
 
@@ -142,9 +142,7 @@ def exact_stated(value: Any, name: str) -> Fraction | float:
 def double_up(value: Any, name: str) -> float:
     """Number >= 0 as a double that is not below it; inf stands for no guarantee, or too much."""
     if not (is_number(value) and value >= 0):
-        raise DomainError(
-            f"{name} is a number >= 0", got=_short_repr(value), allowed=f"{name} >= 0"
-        )
+        raise DomainError(f"{name} is a number >= 0", got=short_repr(value), allowed=f"{name} >= 0")
     if value == math.inf:
         return math.inf
     if isinstance(value, Decimal) and abs(value.adjusted()) > 1000 and value > 0:
@@ -155,7 +153,7 @@ def double_up(value: Any, name: str) -> float:
     return number if number >= value else math.nextafter(number, math.inf)
 
 
-def _short_repr(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """Representation of a value in at most 80 characters, for error messages."""
     try:
         return repr(value)[:80]

@@ -357,7 +357,10 @@ def _check_structure(dataset: xr.Dataset) -> None:
     """Refuse anything but one chain of variables without dataset attributes."""
     if not isinstance(dataset, xr.Dataset):
         raise DomainError(
-            "The draws of a release come as an xarray.Dataset.", got=type(dataset).__name__
+            "The draws of a release come as an xarray.Dataset.",
+            got=type(dataset).__name__,
+            allowed="xarray.Dataset with dims chain, draw, ...",
+            do="xarray.Dataset({name: (('chain', 'draw'), array)})",
         )
     if dataset.attrs:
         raise DomainError(
@@ -415,7 +418,12 @@ def _refuse_unstorable_names(dataset: xr.Dataset) -> None:
 def _refuse_unsupported_variable(name: Hashable, array: xr.Variable) -> None:
     """Refuse a variable that is not drawn, or whose type is none of `NUMBER_TYPES`."""
     if not isinstance(name, str):
-        raise DomainError("A variable's name is text.", got=type(name).__name__)
+        raise DomainError(
+            "A variable's name is text.",
+            got=type(name).__name__,
+            allowed="str",
+            do="rename it: dataset.rename({old: new})",
+        )
     if not set(SAMPLE_DIMS) <= set(array.dims):
         raise DomainError(
             f"The variable {name!r} is not drawn: it lacks a sample dim.",

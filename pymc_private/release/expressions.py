@@ -341,6 +341,8 @@ def _apply_per_draw(operation: Callable[..., Any], *values: Any) -> Any:
         raise DomainError(
             "the parts of this expression have shapes that do not fit",
             got=" and ".join(str(p.shape) for p in plain),
+            allowed="shapes that NumPy broadcasts, without chain and draw",
+            do="pick entries, as in beta[0]",
         ) from cause
     labels = next((v.labels for v in arrays if v.values.ndim == found.ndim), ())
     return PerDraw(found, labels)

@@ -279,4 +279,5 @@ def _refuse_contradictions(
         )
     leaked = sorted(set(facts.get("withheld", ())) & set(posterior.data_vars))
     if leaked:
-        raise DomainError("A withheld variable is among the draws.", got=", ".join(leaked))
+        do = f"posterior.drop_vars({leaked})"
+        raise DomainError("A withheld variable is among the draws.", got=", ".join(leaked), do=do)

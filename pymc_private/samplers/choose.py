@@ -61,7 +61,7 @@ def choose_sampler(
     DomainError
         No such sampler.
     """
-    if sampler != AUTO:
+    if not _is_auto(sampler):
         named = _strict_form(_resolve(sampler, pure), strict)
         named.check(private)
         if strict and not named.terms(private).strict:
@@ -85,8 +85,13 @@ def choose_sampler(
 
 def check_sampler(sampler: Any) -> None:
     """Refuse an argument that names no sampler (`DomainError`)."""
-    if not (isinstance(sampler, str) and sampler == AUTO):
+    if not _is_auto(sampler):
         _resolve(sampler, pure=False)
+
+
+def _is_auto(sampler: Any) -> bool:
+    """Whether the choice is left to the package; arrays compare with text entry by entry."""
+    return isinstance(sampler, str) and sampler == AUTO
 
 
 @dataclass(frozen=True)
@@ -208,7 +213,10 @@ def _check_not_coarse(method: Method, private: PrivateModel) -> None:
     terms = method.terms(private) if isinstance(method, Grid) else EXACT_TERMS
     if terms.is_coarse:
         raise Unsupported(
-            "its grid would be coarse", got=f"{terms.points} points along each coordinate"
+            "its grid would be coarse",
+            got=f"{terms.points} points along each coordinate",
+            allowed="finer grids, which fit the memory for fewer parameters",
+            do="sampler='grid' takes it all the same; pmp.samplers.Grid(points=) sets its size",
         )
 
 

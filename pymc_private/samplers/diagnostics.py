@@ -253,7 +253,12 @@ def coupling_evidence(
             allowed="pairs >= 2, 1 <= lag < most",
         )
     if any("float" not in v.type.dtype for v in private.graph.parameters.values()):
-        raise Unsupported("Metropolis moves of this kind need continuous parameters")
+        raise Unsupported(
+            "Metropolis moves of this kind need continuous parameters",
+            got="a discrete parameter",
+            allowed="continuous parameters only",
+            do="pmp.marginalize the discrete one",
+        )
     from rich.progress import track
 
     with warnings.catch_warnings():

@@ -119,7 +119,12 @@ def draw_in_parts(
         for future in as_completed(futures):
             answer = future.result()
             if isinstance(answer, str):
-                raise PymcPrivateError("a worker failed", got=answer)
+                raise PymcPrivateError(
+                    "a worker failed",
+                    got=answer,
+                    allowed="workers that import pymc_private and the model's packages",
+                    do="run without executor=, which shows the error in this process",
+                )
             found[futures[future]] = answer
             progress(sum(counts[k] for k in found))
     finally:

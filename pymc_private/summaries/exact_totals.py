@@ -74,7 +74,9 @@ def added_totals(parts: Iterable[Totals]) -> Totals:
     for part in parts:
         found = part if found is None else [_added(a, b) for a, b in zip(found, part, strict=True)]
     if found is None:
-        raise DomainError("a sum needs one chunk at least", got="none")
+        raise DomainError(
+            "a sum needs one chunk at least", got="none", allowed="one chunk of records or more"
+        )
     return found
 
 

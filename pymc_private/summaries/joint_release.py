@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from pymc_private.errors import DomainError, Incompatible
+from pymc_private.errors import DomainError
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.release import charge
 from pymc_private.release.charge import ReleaseOptions, suppress_warnings
@@ -15,7 +15,7 @@ from pymc_private.summaries.choose_mechanism import AUTO
 from pymc_private.summaries.joint_plan import JointSummaryPlan, plan_together, refuse_no_plans
 from pymc_private.summaries.protocol import Progress, Records, Released, SummaryNoise
 from pymc_private.summaries.summary import Summary, SummarySet
-from pymc_private.summaries.summary_contents import shapes_of
+from pymc_private.summaries.summary_contents import other_shapes, shapes_of
 from pymc_private.summaries.summary_job import (
     Together,
     build_summary,
@@ -169,7 +169,7 @@ class _JointJob:
                 records = clipped_records_of(model, self.records[k], "summarize", part, seeds)
                 found[k] = self._release(k, records, noise, told, found)
         if self.shapes and {k: shapes_of(one) for k, one in found.items()} != self.shapes:
-            raise Incompatible("a summary has other shapes than its rehearsal")
+            raise other_shapes()
         return found
 
     def _progress(self, progress: Progress) -> Iterator[Progress]:

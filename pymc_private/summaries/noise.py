@@ -94,7 +94,11 @@ def split_mu(mu: float, shares: Sequence[float]) -> tuple[float, ...]:
     for share in shares:
         check_positive(share=share)
     if not len(shares):
-        raise DomainError("a budget is split into one share at least", got="none")
+        raise DomainError(
+            "a budget is split into one share at least",
+            got="none",
+            allowed="one number > 0 or more",
+        )
     limit, total = Fraction(mu) ** 2, math.fsum(shares)
     parts = [mu * math.sqrt(share / total) for share in shares]
     while sum(Fraction(part) ** 2 for part in parts) > limit:

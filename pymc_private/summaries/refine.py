@@ -36,7 +36,7 @@ from pymc_private.summaries.protocol import Mechanism, Released
 from pymc_private.summaries.rehearse import Rehearsal
 from pymc_private.summaries.second_round import SecondRound, repeated_round
 from pymc_private.summaries.summary import BETTER_SUMMARY, Summary, refuse_unusable
-from pymc_private.summaries.summary_contents import shapes_of
+from pymc_private.summaries.summary_contents import other_shapes, shapes_of
 from pymc_private.summaries.summary_job import (
     clipped_records_of,
     private_noise,
@@ -327,7 +327,7 @@ def _refinement_job(
             records = clipped_records_of(model, table, "refine")
             released = plan.round.release(plan.first.released, records, noise, progress)
         if rehearsed and shapes_of(released) != rehearsed[0].shapes:
-            raise Incompatible("a refined summary has other shapes than its rehearsal")
+            raise other_shapes()
         return released
 
     def built(released: Any, ledger_facts: Mapping[str, Any] | None) -> Summary:

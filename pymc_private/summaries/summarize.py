@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, overload
 
-from pymc_private.errors import DomainError, Incompatible
+from pymc_private.errors import DomainError
 from pymc_private.ledger import Ledger
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.privacy.validation import check_flags
@@ -28,7 +28,7 @@ from pymc_private.summaries.joint_release import summarize_together
 from pymc_private.summaries.protocol import Progress, Released, SummaryNoise
 from pymc_private.summaries.rehearse import Rehearsal
 from pymc_private.summaries.summary import Summary
-from pymc_private.summaries.summary_contents import shapes_of
+from pymc_private.summaries.summary_contents import other_shapes, shapes_of
 from pymc_private.summaries.summary_job import (
     build_summary,
     clipped_records_of,
@@ -304,7 +304,7 @@ def _summary_job(
 def _refuse_other_shapes(released: Released, rehearsed: Sequence[Rehearsal]) -> None:
     """Refuse a release that differs in shapes from its rehearsal."""
     if rehearsed and shapes_of(released) != rehearsed[0].shapes:
-        raise Incompatible("a summary has other shapes than its rehearsal")
+        raise other_shapes()
 
 
 def _charged_release(

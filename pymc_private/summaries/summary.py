@@ -604,10 +604,19 @@ def _refuse_contradictions(guarantee: Guarantee, facts: dict[str, Any], private:
     """Refuse facts that are incomplete, or claim more privacy than the guarantee."""
     missing = [key for key in NEEDED_FACTS if key not in facts]
     if missing:
-        raise DomainError("a summary tells these facts, too", got=", ".join(missing))
+        raise DomainError(
+            "the facts of a summary are incomplete",
+            got="without " + ", ".join(missing),
+            allowed=", ".join(NEEDED_FACTS),
+            do="pmp.summarize makes a Summary; none is made by hand",
+        )
     epsilon = guarantee.epsilon(as_float(facts["delta"]))
     if private and epsilon == float("inf"):
-        raise DomainError("a private summary has a finite epsilon at its delta")
+        raise DomainError(
+            "a private summary has a finite epsilon at its delta",
+            got="epsilon = inf",
+            allowed="a finite epsilon, or private=False",
+        )
     if not private and guarantee.delta(1.0) < 1:
         raise DomainError(
             "a summary that is not private carries no privacy guarantee",
@@ -618,6 +627,7 @@ def _refuse_contradictions(guarantee: Guarantee, facts: dict[str, Any], private:
         raise DomainError(
             "the facts promise more privacy than the guarantee proves",
             got=f"epsilon = {facts['epsilon']} stated, {epsilon!r} proved",
+            allowed="facts['epsilon'] of at least what is proved",
         )
     if facts.get("neighbors", guarantee.neighbors) != guarantee.neighbors:
         raise Incompatible(

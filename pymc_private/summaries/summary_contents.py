@@ -109,7 +109,11 @@ def check_released(arrays: Mapping[str, Any]) -> Released:
     found = {}
     for name in arrays:
         if not isinstance(name, str) or not name or "/" in name:
-            raise DomainError("an array of a summary has a name without '/'", got=repr(name)[:40])
+            raise DomainError(
+                "an array of a summary has a name without '/'",
+                got=repr(name)[:40],
+                allowed="text without '/'",
+            )
         check_storable_text(name, "the name of an array")
         values = np.asarray(arrays[name])
         if values.dtype != np.float64 and values.dtype.kind not in "iub":
@@ -124,6 +128,16 @@ def check_released(arrays: Mapping[str, Any]) -> Released:
         copy.flags.writeable = False
         found[name] = copy
     return found
+
+
+def other_shapes() -> Incompatible:
+    """The error of a release whose shapes differ from its rehearsal's: they would tell of data."""
+    return Incompatible(
+        "a summary has other shapes than its rehearsal; it was charged, and is not released",
+        got="arrays whose shapes depend on the records",
+        allowed="the shapes of a rehearsal on made-up records",
+        do="please report it with the model, without its data",
+    )
 
 
 def shapes_of(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...]]]:

@@ -185,7 +185,11 @@ class WeightedSums:
     def merged(self, other: WeightedSums) -> WeightedSums:
         """These and those of other records."""
         if (tuple(other.sums), other.weight) != (tuple(self.sums), self.weight):
-            raise DomainError("sums of other terms cannot be added", got="other bounds or weights")
+            raise DomainError(
+                "sums of other terms cannot be added",
+                got="other bounds or weights",
+                allowed="sums with the same bounds and weights",
+            )
         if other.totals:
             self.add(other.totals)
         return self

@@ -254,7 +254,7 @@ BAD = {
     "no epsilon": ((ROWS, stats.norm()), "say what one draw may cost"),
     "no law": ((ROWS, object(), 1.0), "no distribution that is known here"),
     "not probabilities": (([0.5, 0.6], [0.5, 0.5], 1.0), "the target holds probabilities"),
-    "other length": (([0.5, 0.5], [0.5, 0.25, 0.25], 1.0), "as many categories"),
+    "other length": (([0.5, 0.5], [0.5, 0.25, 0.25], 1.0), "numbers of categories"),
     "text": ((["a"], stats.norm(), 1.0), "the data are numbers"),
     "an unknown label": (({"maybe": 1}, {"yes": 0.5, "no": 0.5}, 1.0), "no such category"),
 }

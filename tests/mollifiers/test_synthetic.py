@@ -77,7 +77,7 @@ def test_public_covariates_give_records_that_name_their_row():
 def test_a_model_without_a_predictive_is_refused():
     with pm.Model() as empty:
         pm.Normal("a", 0, 1)
-    with pytest.raises(pmp.errors.DomainError, match="observes nothing"):
+    with pytest.raises(pmp.errors.DomainError, match="no observed variable"):
         pmp.mollifiers.synthesize(empty, epsilon=1.0)
     with pm.Model() as improper:
         mu = pm.Flat("mu")

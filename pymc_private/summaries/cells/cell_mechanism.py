@@ -130,7 +130,11 @@ class CellMechanism:
         n: int | None = None,
     ) -> None:
         if (mu is None) == (epsilon is None):
-            raise DomainError("cells take mu, of Gaussian noise, or epsilon, of Laplace noise")
+            raise DomainError(
+                "cells take mu, of Gaussian noise, or epsilon, of Laplace noise",
+                got="both" if mu is not None else "neither",
+                allowed="one of mu= and epsilon=",
+            )
         check_positive(**({"epsilon": epsilon} if mu is None else {"mu": mu}))
         self.private, self.mu = private, mu
         record = cell_record(private)

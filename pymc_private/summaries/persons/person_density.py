@@ -106,7 +106,12 @@ class PersonDensity:
         refuse_other_models(private, "release draws: pmp.sample")
         found = rows_of_persons(private)
         if found is None:
-            raise Unsupported("records of this model are no persons with several rows")
+            raise Unsupported(
+                "records of this model are no persons with several rows",
+                got="a model whose likelihood reads each row by itself",
+                allowed="models with a latent effect of each person, integrated by pmp.marginalize",
+                do="pmp.marginalize(model, 'effect', rows_per_record=...), then summarize",
+            )
         made, self._made_rows = found
         self.generator, self.labels = made, dict[str, int]()
         self.count, self.width = self._made_rows.count, self._made_rows.most

@@ -55,7 +55,12 @@ def records_of_table(
     """
     if data is None:
         if columns is not None or unit is not None:
-            raise DomainError("columns= and id= are of a table", got="data=None")
+            raise DomainError(
+                "columns= and id= name columns of a table, and no table is given",
+                got="data=None",
+                allowed="data= beside them",
+                do="pass the table as data=, or leave them out",
+            )
         _require_own_records(private, caller)
         return None
     if private.table_rows is None:

@@ -87,6 +87,8 @@ def _refuse_names_twice(names: Sequence[Any]) -> None:
         raise DomainError(
             "columns of a table have names of their own; nothing was charged",
             got=f"{', '.join(twice)} twice",
+            allowed="a name for each column",
+            do="rename one of them",
         )
 
 

@@ -247,7 +247,12 @@ class TableRecords:
 
     def _require_coins(self, threshold: int) -> None:
         if self._coins is None or self._coins.threshold != threshold:
-            raise Incompatible("the table was checked for another share of pilots")
+            raise Incompatible(
+                "the table was checked for another share of pilots",
+                got="a plan with another share",
+                allowed="the plan that the table was checked for",
+                do="give the table itself, which is checked anew",
+            )
 
     def _all_chunks(self, size: int) -> Iterator[tuple[dict[str, np.ndarray], int]]:
         """Chunks with coins, if there are any."""

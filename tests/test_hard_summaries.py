@@ -107,6 +107,7 @@ CASES: tuple[hard.Case, ...] = (
             "progressbar": False, "reference": None,
         },
     ),
+    ("plot of a plan", lambda ax: hard.shown(plan().plot(ax)), lambda: {"ax": None}),
     ("model", lambda **words: summary().model(**words), lambda: {"private": None, "accept": True}),
     (
         "reuse",

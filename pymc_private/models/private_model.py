@@ -21,6 +21,7 @@ from pymc_private.analysis import Bounds
 from pymc_private.analysis.rewrites.normal_cdf import has_log_phi
 from pymc_private.errors import DomainError, suggest_arguments
 from pymc_private.models.add_remove import refuse_public_counts, refuse_with_sequences
+from pymc_private.models.bambi import formula_name
 from pymc_private.models.compat import pickle_state, unpickle
 from pymc_private.models.data_variables import Source, share_embedded_constants
 from pymc_private.models.declare import (
@@ -424,7 +425,9 @@ def describe_private_model(private: PrivateModel) -> str:
 
     Under add/remove the number of records is protected and left out.
     """
-    data = ", ".join(f"{name} in {domain}" for name, domain in private.domain.items())
+    data = ", ".join(
+        f"{formula_name(name) or name} in {domain}" for name, domain in private.domain.items()
+    )
     boxes = [f"{k} in {_format_bounds(v)}" for k, v in private.region.items()]
     if private.theta_l is not None:
         boxes.append(private.theta_l.words)

@@ -47,6 +47,8 @@ SIMULATED_FROM_DOMAIN = "records simulated from the prior, covariates uniform on
 SIMULATED_FROM_REFERENCE = "records simulated from the prior, covariates from the reference"
 BASES = (SIMULATED_FROM_DOMAIN, SIMULATED_FROM_REFERENCE, WEIGHTED_ON_DOMAIN)
 """What a verdict can rest on."""
+LEAST_EPSILON = 1e-12
+"""No plan is made for a smaller budget, whose numbers underflow."""
 REFERENCE_CLAIM = "the reference= by which the plan was chosen is public"
 
 
@@ -246,6 +248,13 @@ def _check_budget(epsilon: float, delta: float) -> None:
     if not (is_number(epsilon) and 0 < epsilon <= sys.float_info.max):
         raise DomainError(
             "epsilon must be positive and finite", got=repr(epsilon), allowed="epsilon > 0"
+        )
+    if epsilon < LEAST_EPSILON:
+        raise DomainError(
+            "draws of so small an epsilon are draws from the prior",
+            got=repr(epsilon),
+            allowed=f"epsilon >= {LEAST_EPSILON}",
+            do="a larger epsilon, or pm.sample_prior_predictive, which is free",
         )
     if not (is_number(delta) and 0.0 <= delta < 1.0):
         raise DomainError(

@@ -33,6 +33,7 @@ from pymc_private.models.verdict import (
 from pymc_private.privacy import Guarantee, cards
 from pymc_private.privacy.neighbors import describe_change
 from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.privacy.validation import check_axes, check_count
 from pymc_private.release.allowed import PRIOR_SCORES
 from pymc_private.release.learned import CLIPPED_MODEL_TEXT, FEWEST_DRAWS, scored_model_text
 from pymc_private.samplers.choose import sampling_time
@@ -210,6 +211,7 @@ class Plan:
 
     def at(self, draws: int) -> Plan:
         """Give the plan for another of the numbers of draws that calibrate was asked for."""
+        draws = check_count(draws, "draws")
         if draws == self.draws or self.others is None:
             return self if draws == self.draws else _refuse_draws(self.draws, draws)
         return self.others(draws)
@@ -262,6 +264,7 @@ class Plan:
         -------
         matplotlib Axes
         """
+        check_axes(ax)
         return plot_plan(self, ax)
 
     def __repr__(self) -> str:

@@ -121,6 +121,17 @@ def check_flags(**named: Any) -> None:
             )
 
 
+def check_axes(ax: Any) -> None:
+    """Refuse to plot on what is no matplotlib Axes; None makes a new one."""
+    if ax is not None and not hasattr(ax, "set_xlabel"):
+        raise DomainError(
+            "ax= is where to plot",
+            got=type(ax).__name__,
+            allowed="a matplotlib Axes, or None for a new one",
+            do="figure, ax = matplotlib.pyplot.subplots()",
+        )
+
+
 def check_renyi_order(order: Any) -> None:
     """Refuse Renyi orders below one."""
     if not (is_number(order) and order >= 1.0):

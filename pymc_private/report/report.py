@@ -6,7 +6,7 @@ import base64
 import io
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -18,6 +18,7 @@ import numpy as np
 from pymc_private.certificates.terms import VERIFIED_ARITHMETIC
 from pymc_private.errors import DomainError, Incompatible, suggest_arguments
 from pymc_private.models import compat
+from pymc_private.models.bambi import formula_name
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import describe_neighbors
 from pymc_private.privacy.rounding import format_count, format_number
@@ -396,7 +397,7 @@ def _terms_section(release: Release) -> Section:
     facts = release.facts
     rows = [
         ("records", _fact_text(facts.get("records"))),
-        ("domain", _fact_text(facts.get("domain"))),
+        ("domain", _fact_text(_by_formula_name(facts.get("domain")))),
         ("trim", _fact_text(facts.get("trim"))),
         ("power", _power_text(facts.get("power"))),
         ("clip", _fact_text(facts.get("clip"))),
@@ -427,6 +428,13 @@ def _origin_section(release: Release) -> Section:
 def _citations_section(release: Release) -> Section:
     text = release.cite()
     return Section("To cite", (Verbatim(text),) if text else ())
+
+
+def _by_formula_name(domain: Any) -> Any:
+    """The domains by the names that the formula of a Bambi model has for its data."""
+    if not isinstance(domain, Mapping):
+        return domain
+    return {formula_name(str(name)) or name: value for name, value in domain.items()}
 
 
 def _fact_text(value: Any) -> str:

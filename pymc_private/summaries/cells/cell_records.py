@@ -10,6 +10,7 @@ import numpy as np
 from pytensor.graph.basic import Variable
 
 from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.bambi import formula_name
 from pymc_private.models.data_variables import Source, underlying_array
 from pymc_private.models.domains import Categories
 from pymc_private.models.private_model import PrivateModel
@@ -100,8 +101,9 @@ def private_outcome(private: PrivateModel) -> Source:
     outcomes = [s for s in private.sources if s.variable in observed]
     if not outcomes:
         raise Unsupported(
-            "cells need a private outcome: nothing that a likelihood observes is private",
-            got=", ".join(s.name for s in private.sources),
+            "cells count values of an observed variable, and private data enter this likelihood "
+            "only by covariates, a potential or a density with variables summed out",
+            got=f"private: {', '.join(formula_name(s.name) or s.name for s in private.sources)}",
             allowed="a model with an observed private variable",
             do="calibrate a plan for draws",
         )

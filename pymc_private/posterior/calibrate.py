@@ -232,7 +232,9 @@ def check_numbers(
     if draws is None:
         return None
     several = isinstance(draws, Sequence) or (isinstance(draws, np.ndarray) and draws.ndim > 0)
-    given = list(draws) if several and not isinstance(draws, str | bytes) else [draws]
+    given: list[Any] = [draws]
+    if several and not isinstance(draws, str | bytes):
+        given = list(draws)  # type: ignore[arg-type]
     if not given:
         raise DomainError(
             "calibrate plans for one number of draws or more",

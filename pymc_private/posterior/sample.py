@@ -29,6 +29,7 @@ from pymc_private.privacy.rounding import format_count
 from pymc_private.privacy.validation import check_flags
 from pymc_private.release import charge
 from pymc_private.release.arguments import (
+    equals,
     refuse_keywords,
     refuse_other_numbers,
     refuse_second_declaration,
@@ -220,7 +221,7 @@ def resolve_plan(
     if isinstance(what, Plan | PrivateModel):
         refuse_second_declaration(declaration)
     if isinstance(what, Plan):
-        given = {"draws": draws, "epsilon": epsilon, "delta": delta or None}
+        given = {"draws": draws, "epsilon": epsilon, "delta": None if equals(delta, 0) else delta}
         refuse_other_numbers(given, {key: getattr(what, key) for key in given})
         _refuse_other_sampler(what, sampler)
         return what

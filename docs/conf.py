@@ -40,6 +40,7 @@ html_title = f"{project} {version}"
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {"show_prev_next": False, "secondary_sidebar_items": ["page-toc"]}
 html_sidebars: dict[str, list[str]] = {page: [] for page in ("index", "tutorial")}
+html_static_path, html_css_files = ["_static"], ["pages.css"]
 html_show_sourcelink = False
 
 # scikit-learn adds methods of its own to every estimator; their words link to its glossary.

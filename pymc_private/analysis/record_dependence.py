@@ -186,7 +186,7 @@ def join_all_labels(facts: Sequence[Labels]) -> np.ndarray:
 # ---- conditions ------------------------------------------------------------------------------
 
 
-CONJUNCTION_OPS = (All, DimShuffle, MakeVector, ScalarFromTensor, TensorFromScalar)
+CONJUNCTION_OPS = (All, DimShuffle, Join, MakeVector, ScalarFromTensor, TensorFromScalar)
 """Ops whose output is true iff all elements of their inputs are, beside "and" and casts."""
 
 

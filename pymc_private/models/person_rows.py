@@ -130,9 +130,16 @@ class PersonRows:
         Checks of a row become switches, which read that row alone.
         """
         places = [self.at_place([row_terms], k)[0] for k in range(self.most)]
-        apart = checks_to_switches(places, set(self.wide.values()))
+        apart = checks_to_switches(places, self._with_entries(places))
         parts = [pt.switch(pt.gt(self.count, k), v, 0.0) for k, v in enumerate(apart)]
         return reduce(pt.add, parts)
+
+    def _with_entries(self, graphs: Sequence[Variable]) -> set[Variable]:
+        """Arrays with an entry for each person: those of rows, and covariates of the person."""
+        persons = self.count.get_value(borrow=True).shape[0]
+        known = (v for v in ancestors(list(graphs)) if v.owner is None)
+        arrays = [v for v in known if isinstance(v, Constant) or hasattr(v, "get_value")]
+        return {v for v in arrays if np.shape(_array(v))[:1] == (persons,)}
 
     def drawn(self, rv: Variable) -> tuple[Variable, tuple[tuple[Variable, ...], ...]]:
         """The random variable of all places, and the parameters of its distribution at each."""
@@ -236,7 +243,8 @@ def _indices_of_persons(
             allowed="effect[person], person an array with one entry per row",
             do="leave rows_per_record out where a row of the data is a record already",
         )
-    return tuple(found)
+    lookups = (n.inputs[1] for n in nodes if library_class_name(n.op) in LOOKUPS)
+    return tuple(found | {v for v in lookups if _are_one({*found, v})})  # covariate[person], too
 
 
 def _is_scalar(index: Variable) -> bool:

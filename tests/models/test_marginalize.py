@@ -147,6 +147,19 @@ def test_other_distributions_and_names_are_refused():
         pmp.marginalize(model, "t", points=2)
 
 
+def test_covariates_of_whole_records_pass_the_checks_of_their_answers():
+    """Checks of nodes are joined into one condition; each of its parts reads one record."""
+    answers = np.random.default_rng(3).integers(0, 2, (6, 2))
+    with pm.Model(coords={"person": range(6), "item": range(2)}) as model:
+        age = pm.Data("age", np.linspace(-1, 1, 6), dims="person")
+        ability = pm.Normal("ability", pm.Normal("slope") * age, 1, dims="person")
+        eta = ability[:, None] - pm.Normal("hard", dims="item")
+        pm.Bernoulli("right", logit_p=eta, observed=answers, dims=("person", "item"))
+    shared = pmp.marginalize(model, "ability", points=3)
+    private = pmp.privatize(shared, records="person", domain={"age": (-1, 1), "right": {0, 1}})
+    assert private.n == 6
+
+
 def test_weights_that_do_not_add_up_are_a_fault_that_is_seen(monkeypatch):
     """The check above of answers that add up to one catches weights of another rule."""
     rule = np.polynomial.hermite_e.hermegauss

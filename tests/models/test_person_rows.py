@@ -90,6 +90,19 @@ def test_rows_are_those_of_each_person_in_any_order():
     assert terms(again) == pytest.approx(terms(shared), abs=1e-12)
 
 
+def test_covariates_of_a_person_may_be_read_by_an_index_written_again():
+    """Each use of an array of NumPy is a constant of its own."""
+    ages = np.array([0.4, -1.0, 0.2, 0.9])
+    with pm.Model(coords={"person": range(4), "row": range(7)}) as model:
+        age = pm.Data("age", ages, dims="person")
+        a = pm.Normal("a", 0, pm.LogNormal("s", -0.5, 0.5), dims="person")
+        eta = pm.Normal("c") * age[WHO] + a[WHO]
+        pm.Bernoulli("y", logit_p=eta, observed=ANSWERS["bernoulli"], dims="row")
+    shared = pmp.marginalize(model, "a", rows_per_record=3)
+    private = pmp.privatize(shared, records="person", domain={"age": (-1, 1), "y": {0, 1}})
+    assert {source.name for source in private.sources} == {"age", "y", "person_rows"}
+
+
 def test_places_beyond_the_rows_of_a_person_are_not_read():
     shared = pmp.marginalize(visits("normal"), "a", rows_per_record=MOST)
     before, counts = terms(shared), shared["person_rows"].get_value()

@@ -420,8 +420,10 @@ class Simulator:
         values = [point[name] for name in self._names]
         try:
             drawn = self._run(*values, *self.covariates.values())
-        except Exception as cause:  # whatever a generator of NumPy or of a user may raise
+        except NotImplementedError as cause:
             raise _no_generator_error(type(cause).__name__) from cause
+        except Exception as cause:  # whatever a generator of NumPy or of a user may raise
+            raise _failed_generator_error(type(cause).__name__) from cause
         found = {}
         for source, entries in zip(self._outcomes, drawn, strict=True):
             whole = np.broadcast_to(entries, _simulated_shape(source, self.rows))
@@ -559,6 +561,16 @@ def _no_generator_error(why: str) -> Unsupported:
         got=why,
         allowed="likelihoods that are distributions of data, with a generator",
         do="pm.CustomDist(..., random=...) in the place of pm.Potential or a bare logp",
+    )
+
+
+def _failed_generator_error(kind: str) -> Unsupported:
+    return Unsupported(
+        "no records can be simulated from this model: a generator failed",
+        got=f"{kind} at parameters from the prior, for other numbers of records than the model's",
+        allowed="random(*parameters, rng=None, size=None) of any size; parameters may have a "
+        "leading axis of length one",
+        do="pm.draw of the outcome tells more; random= of pm.CustomDist is to follow size",
     )
 
 

@@ -118,13 +118,18 @@ def covariate():
     return pmp.privatize(model, records={"x": 0, "y": 0}, domain={"x": (-1, 1), "y": (-5, 5)})
 
 
-def no_generator():
+def no_generator(random=None):
     def logp(value, mu):
         return -((value - mu) ** 2)
 
     with pm.Model() as model:
-        pm.CustomDist("y", pm.Normal("mu", 0, 1), logp=logp, observed=np.zeros((N, 2)))
+        mu, observed = pm.Normal("mu", 0, 1), np.zeros((N, 2))
+        pm.CustomDist("y", mu, logp=logp, random=random, observed=observed)
     return pmp.privatize(model, records={"y": 0}, domain={"y": (-5, 5)})
+
+
+def of_one_size():
+    return no_generator(lambda mu, rng=None, size=None: rng.normal(size=size)[N * N * N])
 
 
 def potential():
@@ -136,12 +141,17 @@ def potential():
 
 @pytest.mark.parametrize(
     ("make", "message"),
-    [(covariate, "x"), (no_generator, r"random="), (potential, r"random=")],
+    [
+        (covariate, "x"),
+        (no_generator, r"random=\.\.\."),
+        (potential, r"random=\.\.\."),
+        (of_one_size, r"a generator failed.*pm\.draw"),
+    ],
 )
 def test_what_cannot_be_summarized_is_refused_by_name(make, message):
     private = make()
     ledger = pmp.Ledger(epsilon=1, delta=1e-5)
-    with pytest.raises(Unsupported, match=message):
+    with pytest.raises(Unsupported, match=f"(?s){message}"):
         pmp.summarize(
             private, epsilon=1, delta=1e-6, method="records", ledger=ledger, progressbar=False
         )

@@ -9,9 +9,10 @@ setting goes on with ``:normal``, ``:skewed`` or ``:binary`` and, behind that, t
 ``normal:30:3000:private:skewed:3``. In each simulation parameters come from the prior and
 records from the model. Both posteriors are found by importance sampling, which is poor beyond some
 twenty groups, or with ``--nuts`` by `pm.sample` (two chains of 300 draws after 500 steps of
-tuning). ``--seed`` gives other data sets; ``--save FILE`` adds a JSON line for each simulation and
-goes on where the file stopped. ``python -m benchmarks.noise_aware_coverage --hierarchies FILE``
-adds such a file to the stored table.
+tuning). Only the first ``--compared`` data sets (default: all) have a posterior of the records, and
+with it error and width. ``--seed`` gives other data sets; ``--save FILE`` adds a JSON line for each
+simulation and goes on where the file stopped. ``python -m benchmarks.noise_aware_coverage
+--hierarchies FILE`` adds such a file to the stored table.
 
 Error: root mean square distance of posterior means, in non-private posterior standard deviations,
 and its median over simulations; width: median ratio of lengths of 90% intervals; coverage: of 90%
@@ -191,10 +192,9 @@ def by_importance(found: WeightedDraws) -> Posterior:
     return found.mean, found.sd, found.quantiles(ENDS), found.effective
 
 
-def measured(
-    setting: Setting, epsilon: float, simulations: int, seed: int, nuts: bool, save: Path | None
-) -> None:
+def measured(setting: Setting, given: Any) -> None:
     """Print what a setting gives, after each simulation."""
+    epsilon, simulations, seed, save = given.epsilon, given.simulations, given.seed, given.save
     private = setting.private()
     plan = make_summary_plan(private, epsilon=epsilon, delta=DELTA, method="scores")
     mechanism, rows = plan.mechanism, list[dict[str, Any]]()
@@ -211,13 +211,15 @@ def measured(
         records = setting.records(at, rng)
         known = {name: v for name, v in records.items() if name != "g" or not density.public_rows}
         released = mechanism.release(known, SimulatedNoise(rng, private.neighbors, 1))
-        if nuts:
+        if given.nuts:
             found = by_nuts(noise_aware_model(private, mechanism, released), parameters, k)
-            exact = by_nuts(setting.model(records), parameters, k)
         else:
             likelihood, start = mechanism.log_likelihood(released), mechanism.start(released)
             found = by_importance(summary_draws(likelihood, parameters.log_prior, start, rng))
-            exact = by_importance(non_private(density, known, theta, rng))
+        exact = None
+        if k < given.compared:
+            exact = (by_nuts(setting.model(records), parameters, k) if given.nuts else
+                     by_importance(non_private(density, known, theta, rng)))  # fmt: skip
         refused = any(caution.refuse for caution in mechanism.warnings(released))
         rows.append(compared(theta, found, exact) | {"refused": refused})
         rows[-1]["hidden"] = mechanism.told(released)[1]
@@ -228,15 +230,19 @@ def measured(
             add_line(save, setting.text, epsilon, seed, one)
 
 
-def compared(theta: np.ndarray, found: Posterior, exact: Posterior) -> dict[str, Any]:
-    """One simulation: errors, widths and what was held, of each coordinate."""
+def compared(theta: np.ndarray, found: Posterior, exact: Posterior | None) -> dict[str, Any]:
+    """One simulation: what was held of each coordinate; errors and widths, if there is an exact."""
     low, first, third, high = found[2]
-    return {
-        "error": ((found[0] - exact[0]) / exact[1]).tolist(),
-        "width": ((high - low) / (exact[2][3] - exact[2][0])).tolist(),
+    plain = {
         "outer": ((low <= theta) & (theta <= high)).tolist(),
         "inner": ((first <= theta) & (theta <= third)).tolist(),
-        "effective": min(found[3], exact[3]),
+        "effective": found[3] if exact is None else min(found[3], exact[3]),
+    }
+    if exact is None:
+        return plain
+    return plain | {
+        "error": ((found[0] - exact[0]) / exact[1]).tolist(),
+        "width": ((high - low) / (exact[2][3] - exact[2][0])).tolist(),
     }
 
 
@@ -247,7 +253,10 @@ def lines_of(rows: list[dict[str, Any]], names: tuple[str, ...]) -> str:
     for kind in dict.fromkeys(kinds):
         mine = np.array([name == kind for name in kinds])
         errors, widths, held = (
-            np.array([row[key] for row in rows])[:, mine] for key in ("error", "width", "outer")
+            np.array([row[key] for row in rows if key in row] or [np.full(len(mine), np.nan)])[
+                :, mine
+            ]
+            for key in ("error", "width", "outer")
         )
         middle = np.median(np.sqrt(np.mean(errors**2, axis=1)))
         spread = held.mean(axis=1).std() / np.sqrt(len(rows))
@@ -271,14 +280,14 @@ def main() -> None:
     parser.add_argument("epsilon", nargs="?", type=float, default=1.0)
     parser.add_argument("settings", nargs="*", default=SETTINGS)
     parser.add_argument("--nuts", action="store_true")
+    parser.add_argument("--compared", type=float, default=np.inf)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--save", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.getLogger("pymc").setLevel(logging.ERROR)
     for text in given.settings:
-        setting = Setting.of(text)
-        measured(setting, given.epsilon, given.simulations, given.seed, given.nuts, given.save)
+        measured(Setting.of(text), given)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,9 @@ from pymc_private.summaries.scores.two_valued_score import TwoValuedScore, two_v
 
 Rows = Mapping[str, np.ndarray]
 """Covariates and public entries of records by name, records along the first axis."""
+BLOCK = 2**15
+"""Nodes of rows that are taken together: arrays of them stay close to the processor, where centers
+are found in half the seconds."""
 CENTER_STEPS = 40
 """Most steps towards a center; few rows take more than five."""
 CENTER_TOLERANCE = 1e-10
@@ -358,10 +361,12 @@ def clip_rows(
     with np.errstate(all="ignore"):
         start = None if near is None else near.center
         center = score_center(frame.scores, frame.mass, bound, start)
-        away = frame.scores - center[:, :, None]
-        omega = clipping(_norm(away), bound)
-        curvature = _second_moments(away, frame.mass * omega)
-        second = _second_moments(away, frame.mass * omega**2)
+        curvature, second = np.empty((2, frame.mass.shape[0], len(center), len(center)))
+        for k in row_blocks(frame.mass):
+            away = frame.scores[:, k] - center[:, k, None]
+            omega = clipping(_norm(away), bound)
+            curvature[k] = _second_moments(away, frame.mass[k] * omega)
+            second[k] = _second_moments(away, frame.mass[k] * omega**2)
         size = np.sqrt((curvature**2).sum(axis=(1, 2)))
         weight = np.where(size > weight_bound, weight_bound / size, 1.0)
     valid = frame.valid & np.isfinite(size) & np.isfinite(center).all(axis=0)
@@ -374,6 +379,13 @@ def clip_rows(
         np.where(inner, second, 0.0),
         np.where(valid, weight, 0.0),
     )
+
+
+def row_blocks(mass: np.ndarray) -> list[slice]:
+    """Rows whose nodes, (N, Q) in all, are taken together."""
+    count, nodes = mass.shape
+    size = max(1, BLOCK // max(1, nodes))
+    return [slice(start, start + size) for start in range(0, max(1, count), size)]
 
 
 def row_cholesky(matrices: np.ndarray) -> np.ndarray:
@@ -444,7 +456,8 @@ def score_center(
     clipped, and c = v_0 + p t d if p <= 1/2, else v_1 - (1 - p) t d.
     """
     if scores.shape[2] != 2:
-        return _newton_center(scores, mass, bound, start)
+        starts = ((k, None if start is None else start[:, k]) for k in row_blocks(mass))
+        return np.hstack([_newton_center(scores[:, k], mass[k], bound, at) for k, at in starts])
     difference = scores[:, :, 1] - scores[:, :, 0]
     total = mass.sum(axis=1)
     p = mass[:, 1] / np.where(total > 0.0, total, 1.0)
@@ -529,7 +542,7 @@ def _norm(vectors: np.ndarray) -> np.ndarray:
     """Euclidean norms along the first axis."""
     if len(vectors) == 1:
         return np.abs(vectors[0])
-    return np.sqrt(sum(part**2 for part in vectors))
+    return np.sqrt(reduce(np.add, (part**2 for part in vectors)))
 
 
 def _means(vectors: np.ndarray, mass: np.ndarray) -> np.ndarray:

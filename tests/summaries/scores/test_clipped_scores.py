@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pymc_private.summaries.lattice import unpack_symmetric
+from pymc_private.summaries.scores import clipped_scores
 from pymc_private.summaries.scores.clipped_scores import (
     ClippedScore,
     clip_rows,
@@ -109,6 +110,20 @@ def test_a_search_from_other_centers_ends_at_the_same():
         plain = score_center(scores, mass, bound)
         near = score_center(scores, mass, bound, score_center(scores, mass, 2.0 * bound))
         np.testing.assert_allclose(near, plain, atol=1e-7 * bound)
+
+
+@pytest.mark.parametrize("nodes", [2, 7])
+def test_rows_that_are_taken_together_do_not_change_a_bit(monkeypatch, nodes):
+    scores, mass = RNG.normal(size=(2, 25, nodes)), RNG.dirichlet(np.ones(nodes), 25)
+    frame = SimpleNamespace(scores=scores, mass=mass, valid=np.ones(25, dtype=bool))
+    whole = clip_rows(frame, 0.5, 0.3)
+    for block in 1, 3 * nodes, 20 * nodes:
+        monkeypatch.setattr(clipped_scores, "BLOCK", block)
+        found = clip_rows(frame, 0.5, 0.3)
+        near = clip_rows(frame, 0.4, 0.3, near=whole)
+        for name in ("center", "curvature", "second", "weight"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
+            assert np.isfinite(getattr(near, name)).all()
 
 
 WILD = [np.nan, np.inf, -np.inf, 1e300, -1e300, 1e154, 1e20, 0.0]

@@ -173,9 +173,24 @@ def conjugate() -> pmp.PrivateModel:
 
 
 @cache
-def forty() -> pmp.PrivateModel:
-    """Enough records for a summary."""
-    made = logistic(np.full((40, 2), 0.25))
+def protected() -> pmp.PrivateModel:
+    """The same, where the number of records is protected."""
+    return pmp.privatize(conjugate().model, records="person", neighbors="add_remove")
+
+
+@cache
+def varying() -> pm.Model:
+    """A model with an effect of each person, to be integrated out."""
+    with pm.Model(coords={"person": range(N)}) as made:
+        logit = pm.Normal("mu") + pm.Normal("effect", dims="person")
+        pm.Bernoulli("y", logit_p=logit, observed=np.arange(N) % 2, dims="person")
+    return made
+
+
+@cache
+def many() -> pmp.PrivateModel:
+    """Enough records for a summary that is worth its noise."""
+    made = logistic(np.full((400, 2), 0.25))
     return pmp.privatize(made, records="person", domain={"X": pmp.Ball(1.0)})
 
 
@@ -325,7 +340,7 @@ SLOW: tuple[Case, ...] = (
     (
         "marginalize",
         lambda model, name, points: pmp.marginalize(model, name, points=points),
-        lambda: {"model": model(), "name": "beta", "points": 3},
+        lambda: {"model": varying(), "name": "effect", "points": 3},
     ),
     (
         "certify",
@@ -359,7 +374,7 @@ SLOW: tuple[Case, ...] = (
         "calibrate a summary",
         pmp.calibrate,
         lambda: {
-            "private": forty(),
+            "private": many(),
             "epsilon": 1.0,
             "delta": 1e-3,
             "reference": None,
@@ -501,6 +516,19 @@ def test_the_calls_that_are_disturbed_work_undisturbed(case) -> None:
         (lambda: pmp.summarize(private(), epsilon=1, accept_prior="no"), "True or False"),
         (lambda: pmp.sample(private(), epsilon=1, again="no"), "True or False"),
         (lambda: pmp.calibrate(private(), epsilon=1, strict="no"), "True or False"),
+        (
+            lambda: pmp.calibrate(private(), epsilon=1, release="summary", n=np.array([])),
+            "records is public",
+        ),
+        (
+            lambda: pmp.calibrate(protected(), epsilon=1, release="summary", n=float("inf")),
+            "a whole number",
+        ),
+        (
+            lambda: pmp.calibrate(protected(), epsilon=1, release="summary", n=float("nan")),
+            "a whole number",
+        ),
+        (lambda: pmp.calibrate(protected(), epsilon=1, n=10**400), "a whole number"),
     ],
 )
 def test_what_looks_like_something_else_is_read_right_or_refused(call, words) -> None:

@@ -271,9 +271,9 @@ def _vector_statistic_plan(budget: CountBudget, design: CountDesign, method: str
     if method not in ("auto", "exact") or design.sensitivity is None or design.prior is not None:
         raise Unsupported(
             "a vector statistic known by its sensitivity is drawn from with method='exact'",
-            got=f"method={method!r}",
-            allowed="method='exact' or 'auto'",
-            do="leave method= out; or leave sensitivity= out where these are counts",
+            got=f"method={method!r}" + (" with prior=" if design.prior is not None else ""),
+            allowed="method='exact' or 'auto', without prior=",
+            do="leave method= and prior= out; or sensitivity=, where these are counts",
         )
     found = plan_within_range(
         vector_plan, budget, design.profiles, *design.sensitivity, design.touched

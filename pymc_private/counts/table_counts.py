@@ -115,7 +115,12 @@ def _declared(categories: Any) -> dict[str, DeclaredColumn]:
     for name in categories:
         check_storable_text(name, "the name of a column")
         if name in RESERVED:
-            raise DomainError("axes have names of their own", got=name, do="rename the column")
+            raise DomainError(
+                "a column has the name of an axis of the draws",
+                got=name,
+                allowed=f"names other than {', '.join(sorted(map(repr, RESERVED)))}",
+                do="rename the column",
+            )
     return {name: declare_column(name, spec) for name, spec in categories.items()}
 
 

@@ -288,7 +288,7 @@ def topological_order(network: Mapping[str, Sequence[str]] | None) -> dict[str, 
                 f"the parents of {node!r} are other nodes of the network, each named once",
                 got=", ".join(unknown or given),
                 allowed=", ".join(map(repr, parents)),
-                do="give every parent an entry of its own: {parent: []}",
+                do="give every parent an entry of its own, {parent: []}, and name it once",
             )
     try:
         order = tuple(graphlib.TopologicalSorter(parents).static_order())

@@ -251,7 +251,12 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
             found = nw.from_native(frame).lazy().select(CLASS).unique().collect()
             values = np.unique(found.to_pandas()[CLASS].to_numpy())
             if len(values) < 2:
-                raise DomainError("there is one class only", do="declare classes=")
+                raise DomainError(
+                    "there is one class only",
+                    got=f"{len(values)} class" + "es" * (len(values) != 1),
+                    allowed="two classes or more",
+                    do="declare classes=",
+                )
             if values.dtype.kind == "f" and np.any(values != np.floor(values)):
                 raise DomainError("Unknown label type: continuous", do="declare classes=")
             return values

@@ -380,13 +380,14 @@ def record_count(axes: Mapping[ArrayCandidate, int], found: Sequence[ArrayCandid
             "the private variables disagree on the number of records",
             got=", ".join(f"{c.name}: {c.shape[axis]}" for c, axis in axes.items()),
             allowed="one length along the records axis",
+            do="check which axis holds the records: records={name: axis}",
         )
     n = counts.pop()
     if n < 2:
         raise DomainError(
             "too few records",
             got=f"{n} along the records axis",
-            allowed="at least 2: with one record nothing in the model is public",
+            allowed="at least 2",
             do="check which axis holds the records",
         )
     return n

@@ -179,7 +179,7 @@ def simulated_information(
             raise Unsupported(
                 "several outcomes, or clipped ones, are scored by the beta-divergence",
                 allowed="one outcome per record, without pmp.clip",
-                do="nothing: a plan is made without expected information",
+                do="nothing is needed: each record is supposed to tell as much as the prior",
             )
         original = score.original.with_region(private.region)
         simulated = simulated_information(original, n, reference, weighted=weighted)
@@ -199,7 +199,8 @@ def simulated_information(
         raise Unsupported(
             "no record can be simulated: no distribution of private data",
             allowed="an observed variable with a distribution, and generators of what is random",
-            do="write potentials as distributions; a plan is made without",
+            do="write potentials as distributions; without it each record is supposed to tell as "
+            "much as the prior",
         )
     return found
 
@@ -237,7 +238,7 @@ def _simulate(private: PrivateModel, n: int, reference: Any) -> Information:
     raise Unsupported(
         "the log-likelihood of simulated records cannot be computed",
         allowed="a likelihood that PyTensor compiles for simulated records",
-        do="give records of your own: reference=",
+        do="write it with PyTensor operations that take any number of rows",
     ) from cause
 
 
@@ -326,7 +327,7 @@ def _prior_directions(
         raise Unsupported(
             "no parameter is continuous",
             allowed="one continuous parameter or more",
-            do="nothing: information is expected for continuous parameters only",
+            do="nothing is needed: each record is supposed to tell as much as the prior",
         )
     table = np.concatenate([drawn[k].reshape(len(drawn[k]), -1) for k in names], axis=1)
     low, middle, high = np.quantile(table, [0.25, 0.5, 0.75], axis=0)

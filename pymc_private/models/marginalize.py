@@ -221,7 +221,11 @@ def _check_arguments(model: Any, names: Sequence[str], points: Any) -> None:
         )
     whole = isinstance(points, int | np.integer) and not isinstance(points, bool)
     if not whole or not 3 <= points <= 101:
-        raise DomainError("points is a number of nodes", got=repr(points), allowed="3 to 101")
+        raise DomainError(
+            "points= is the number of quadrature nodes for a normal variable",
+            got=repr(points),
+            allowed="3 to 101",
+        )
 
 
 def _refuse_shared(model: pm.Model, latents: Sequence[Variable]) -> None:
@@ -485,7 +489,7 @@ def _refuse_several(values: Mapping[Variable, Variable]) -> None:
     """Refuse several outcomes of a row."""
     if len(values) > 1:
         raise Unsupported(
-            "rows of persons have one outcome each",
+            "with rows_per_record= the rows have one observed variable",
             got=", ".join(rv.name for rv in values),
             allowed="one observed variable",
             do="a model for each outcome",

@@ -193,13 +193,13 @@ def statistic_graph(kind: Callable[[Variable], Variable], variable: Variable) ->
     changing = [v for v in others if not isinstance(v, Constant)]
     if changing:
         raise DomainError(
-            "a statistic of a metric is a function of one record's number and of nothing else",
+            "a function in a metric reads one number of a record, and nothing that can change",
             got=f"one that reads {', '.join(str(v.name or v.type) for v in changing)}",
             do="write the numbers themselves into it, chosen without the data",
         )
     if value.type.ndim != 0 or not value.type.dtype.startswith("float"):
         raise DomainError(
-            "a statistic of a metric gives one number",
+            "a function in a metric gives one number",
             got=f"{value.type}",
             allowed="a function of a scalar PyTensor variable, such as lambda y: y**2",
         )
@@ -244,7 +244,7 @@ def level_distances(ordered: list[float], kind: object, data: Variable) -> list[
     steps = np.diff([compiled_statistic(kind)(level) for level in ordered])
     if not (np.all(steps > 0) or np.all(steps < 0)):
         raise NotCertified(
-            "a statistic of a discrete variable must rise or fall with it",
+            "a function in a metric of a discrete variable must increase or decrease with it",
             blame=(str(data.name),),
             cure="a strictly monotone statistic, or 'hamming'",
         )

@@ -298,7 +298,7 @@ def _arrays_of_rows(
         raise Unsupported(
             "each person has one row: persons are records as they stand",
             got=f"{rows} rows of {persons} persons",
-            do="effect without an index in the model, and no rows_per_record",
+            do="write effect in place of effect[person], and leave rows_per_record= out",
         )
     graphs = [v for rv in outcomes for v in rv.owner.op.dist_params(rv.owner)]
     own = set(ancestors(list(indices)))
@@ -313,9 +313,10 @@ def _arrays_of_rows(
             found[v] = (str(v.name or f"rows_{len(found)}"), array)
         elif rows in array.shape:
             raise Unsupported(
-                "rows of a table are the first axis of its arrays",
+                "arrays with an entry for each row have the rows along their first axis",
                 got=f"{v.name or 'a constant'} of shape {array.shape}",
                 allowed=f"({rows}, ...)",
+                do="transpose it",
             )
     _refuse_other_readers(model, outcomes, set(found) - set(outcomes.values()))
     return found
@@ -331,9 +332,10 @@ def _refuse_other_readers(
     reading += [rv.name for rv in model.observed_RVs if rv not in outcomes]
     if reading:
         raise Unsupported(
-            "all that is observed of the rows has to read the persons' variable",
+            "the rows of persons are read by something else than outcomes that read their variable",
             got=", ".join(map(str, dict.fromkeys(reading))),
             allowed=", ".join(rv.name for rv in outcomes),
+            do="leave it out of this model, and make another model of it",
         )
 
 

@@ -57,8 +57,8 @@ def refuse_counted_placeholders(
             got="a sequence, a public array as long as they are many, or a model that computes "
             "with their number",
             allowed="models whose records are private in all their entries",
-            do="declare domains instead of public=; and make placeholder rows as many as no other "
-            f"array is long (they are {held})",
+            do="declare domains instead of public=; and hold a number of placeholder rows "
+            f"(now {held}) that is the length of no other array or dim of the model",
         ) from error
 
 

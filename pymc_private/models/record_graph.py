@@ -277,8 +277,8 @@ def _substitute(
         if is_count_public:
             return graph_replace(list(outs), dict(swaps), strict=False)
         raise Unsupported(
-            "a part of the model holds on to the sizes it was made for, the number of records "
-            "among them",
+            "an operation of the model is fixed to the sizes it was built with, the number of "
+            "records among them",
             got=type(error).__name__,
             allowed="under add/remove, operations that take any number of records",
             do="use neighbors='substitute', where the number of records is public",

@@ -177,7 +177,7 @@ class LocalSampler:
         """
         users = list(holdings)
         if not users:
-            raise DomainError("the values of users are missing", allowed="one or more")
+            raise DomainError("no value of a user is given", allowed="one or more")
         source: Randomness = SystemRandomness()
         if random_seed is not None:
             source = SeededRandomness.from_seed(random_seed)

@@ -113,10 +113,10 @@ class Mollified:
             return self._distribution.log_weight(self.reference.positions(np.atleast_1d(x)))
         if self._log_ratio is None:
             raise Unsupported(
-                "this distribution has no ratio that could be evaluated elsewhere",
-                got="a sample of the reference, weighted",
-                allowed="distributions on finitely many values, or with a target density",
-                do="draw from it: sample(...)",
+                "the density ratio to the reference is not known as a function",
+                got="log_ratio=None, on a reference that is not finite",
+                allowed="distributions as mollify returns them",
+                do="make it by mollify(target, reference, epsilon)",
             )
         return self._log_ratio(self._rows(x))
 
@@ -130,7 +130,7 @@ class Mollified:
         """
         if self.kind == "tilt":
             raise Unsupported(
-                "a tilt has no known normalizer",
+                "the normalizing constant of a tilt is not known, and with it its density",
                 do="log_ratio(x) gives its weight; kind='clip' has a density",
             )
         if isinstance(self.reference, FiniteReference):

@@ -437,8 +437,9 @@ def _mixed_to_unit_mass(
     if not 0.0 <= share <= 1.0 or abs(log_total_mass(mixed, mass)) > CLIP_SLACK / 2:
         raise PymcPrivateError(
             "the mollified distribution could not be normalized",
-            allowed="a target of probabilities that doubles can tell apart",
-            do="please report it with target, reference and epsilon",
+            got="density ratios of target and reference too far apart for doubles",
+            allowed="ratios of which doubles can tell the logarithms apart",
+            do="a reference that is nearer to the target, chosen without the data",
         )
     return np.clip(mixed, low, high)
 

@@ -286,7 +286,8 @@ def finite_log_ratio(target: Any, base: FiniteReference) -> np.ndarray:
             "target and reference have different numbers of categories",
             got=f"{len(mass)} and {len(base.mass)}",
             allowed="the same categories in both",
-            do="give categories that one of them lacks the probability 0 there",
+            do="give the target the probability 0 where it lacks a category, and the reference a "
+            "positive one",
         )
     if ((mass > 0.0) & (base.mass == 0.0)).any():
         raise DomainError(

@@ -51,7 +51,7 @@ class Window:
             object.__setattr__(self, name, float(value))
         if not self.lower < 0.0 < self.upper:
             raise DomainError(
-                "a window has the reference strictly inside",
+                "a window of log ratios contains 0, the log ratio of the reference itself",
                 got=f"log ratios from {self.lower} to {self.upper}",
                 allowed="lower < 0 < upper",
             )
@@ -178,7 +178,7 @@ def resolve_budget(
     plain = not hull and isinstance(window, str) and window == "symmetric"
     if not plain and kind == "tilt":
         raise DomainError(
-            "a tilt has no window of its own and goes with no hull", do="leave out window= or kind="
+            "kind='tilt' takes neither window= nor a hull", do="leave out window= or kind="
         )
     if (epsilon is None) == (total is None):
         raise DomainError(

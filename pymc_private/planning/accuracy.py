@@ -399,7 +399,9 @@ def trade_off(
     mass, failing, default = _outside_mass(outside, failure)
     tried = default if trims is None else [float(L) for L in trims]
     if not tried:
-        raise DomainError("there is no trim to try", allowed="one or more")
+        raise DomainError(
+            "trims= lists no Lipschitz bound", got="an empty list", allowed="one number > 0 or more"
+        )
     rows = []
     for L in tried:
         check_positive(L=L)

@@ -28,7 +28,7 @@ from pymc_private.errors import (
     suggest_arguments,
 )
 from pymc_private.models.compat import say_stage, stages
-from pymc_private.models.information import Information, simulated_information
+from pymc_private.models.information import ASSUMED_N, Information, simulated_information
 from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.private_model import PrivateModel, require_private_model
 from pymc_private.posterior.candidates import CandidateModels, tempered
@@ -37,7 +37,13 @@ from pymc_private.posterior.plan import WEIGHTED_ON_DOMAIN, FrontierRow, Plan
 from pymc_private.posterior.weigh import DRAWS, check_release_kind, plan_release
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import format_number
-from pymc_private.privacy.validation import check_count, check_flags, is_number, short_repr
+from pymc_private.privacy.validation import (
+    MAX_COUNT,
+    check_count,
+    check_flags,
+    is_number,
+    short_repr,
+)
 from pymc_private.release.arguments import equals
 from pymc_private.samplers.choose import AUTO, check_sampler, choose_sampler, sampler_candidates
 from pymc_private.samplers.method import Method
@@ -275,13 +281,13 @@ def public_record_count(private: PrivateModel, given: int | None) -> int | None:
                 do="leave n= out",
             )
         return private.n
-    whole = isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 1
-    if given is not None and not whole:
+    whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
+    if given is not None and not (whole and 1 <= given <= MAX_COUNT):
         raise DomainError(
             "n= is a public guess of the number of records, a whole number",
             got=f"n={short_repr(given)}",
-            allowed="1, 2, ...",
-            do="leave n= out, and 1000 is taken",
+            allowed=f"1, 2, ..., {MAX_COUNT}",
+            do=f"leave n= out, and {ASSUMED_N} is taken",
         )
     return None if given is None else int(given)
 

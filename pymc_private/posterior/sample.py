@@ -236,7 +236,7 @@ def resolve_plan(
             )
         if draws is None:
             raise DomainError(
-                "how many draws? Each is charged at cost",
+                "sample needs a number of draws, or an epsilon that they may cost together",
                 got="draws=None",
                 allowed="draws=1, 2, ...; or epsilon=, within which the number is chosen",
             )

@@ -42,7 +42,7 @@ def check_release_kind(release: Any, method: Any) -> None:
         )
     if release == DRAWS and not equals(method, AUTO):
         raise DomainError(
-            "method= is of a summary",
+            "method= says how a summary is made, and these are draws",
             got=f"release='draws', method={short_repr(method)}",
             allowed=", ".join(map(repr, METHODS)) + " with release='summary'",
         )

@@ -184,8 +184,8 @@ def check_dirichlet_budget(budget: CountBudget) -> None:
     """Refuse pure epsilon and zCDP, which no Dirichlet draw has."""
     if budget.pure or budget.zcdp is not None:
         raise Unsupported(
-            "a Dirichlet draw is neither pure nor concentrated: its divergences end at the order "
-            "1 + alpha / r",
+            "a Dirichlet draw has no pure epsilon and no zCDP: its Renyi divergence is infinite "
+            "from the order 1 + alpha / r on",
             got=str(budget),
             do='take method="noisy", or a budget of (epsilon, delta) or of one Renyi order',
         )

@@ -66,7 +66,7 @@ def from_event(event: Any, **options: Any) -> Guarantee:
     if kind in ("NonPrivateDpEvent", "GaussianDpEvent", "LaplaceDpEvent"):
         return Guarantee.none("a mechanism without noise", **options)
     raise Unsupported(
-        "this event has no promise here",
+        "this event of dp-accounting has no equivalent here",
         got=repr(event)[:200],
         allowed="Gaussian, Laplace, randomized response, zCDP without xi, and their compositions",
         do="account for it there, and state the outcome by Guarantee.approximate(epsilon, delta)",
@@ -122,7 +122,7 @@ def _dp_event(library: Any, event: PrivacyEvent) -> Any:
             return library.GaussianDpEvent(multiplier)
         return library.NonPrivateDpEvent()  # a Gaussian that far apart hides nothing
     raise Unsupported(
-        "dp-accounting has no event for this promise",
+        "dp-accounting has no event for this guarantee",
         got=str(event),
         allowed="pure, bounded range, mollifier, zCDP and Gaussian promises",
         do="use Guarantee.epsilon(delta) here",

@@ -105,7 +105,9 @@ class PrivacyEvent:
     def __post_init__(self) -> None:
         if self.kind not in PARAMETER_NAMES:
             raise DomainError(
-                "this is no kind of promise", got=self.kind, allowed=", ".join(PARAMETER_NAMES)
+                "this is no kind of privacy event",
+                got=self.kind,
+                allowed=", ".join(PARAMETER_NAMES),
             )
         rounded = {
             "value": double_up(self.value, PARAMETER_NAMES[self.kind]),

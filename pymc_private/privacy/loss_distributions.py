@@ -182,7 +182,7 @@ def convolve_losses(parts: Sequence[tuple[LossDistribution, int]]) -> ComposedLo
             "so many releases are composed that their loss distributions cannot be convolved",
             got=f"a grid of {length} points",
             allowed=f"{2 * MAX_GRID_POINTS} points",
-            do="another accounting method: guarantee.epsilon(delta) takes the best of all",
+            do="compose fewer releases at a time, or losses on a coarser grid",
         )
     size = scipy.fft.next_fast_len(length, real=True)
     spectrum = np.ones(size // 2 + 1, dtype=complex)

@@ -125,7 +125,7 @@ def moll_delta_k(epsilon: float, width: float, k: int, top: float | None = None)
         check_positive(top=top)
         if not top < width:
             raise DomainError(
-                "a window has the reference strictly inside",
+                "a window of log ratios contains 0, the log ratio of the reference itself",
                 got=f"upper end {top}",
                 allowed=f"0 < top < {width}",
             )

@@ -136,7 +136,7 @@ def _describe_distance_relation(relation: str) -> str:
             "this names no data sets at a distance",
             got=repr(relation)[:80],
             allowed="'distance <= 1/2 in l2 of x', or the like",
-            do="Guarantees of a metric are made by pmp.privatize(..., metric=)",
+            do="pmp.privatize(..., neighbors=pmp.Metric({'x': 'l2'})) gives guarantees by distance",
         )
     distance, metric = found
     return (

@@ -184,7 +184,11 @@ def beta_bernoulli_C(alpha: float, n: int) -> float:
     check_positive(alpha=alpha)
     count = check_count(n, "the number of trials")
     if count > MAX_TRIALS:
-        raise DomainError("every count is tried", got=count, allowed=f"n <= {MAX_TRIALS}")
+        raise DomainError(
+            "too many trials: every number of successes is looked at",
+            got=f"n={count}",
+            allowed=f"n <= {MAX_TRIALS}",
+        )
     k = np.arange(count // 2 + 1, dtype=float)  # the ratio is symmetric in k
     rough = xlogy(k, k / count) + xlogy(count - k, 1 - k / count)
     rough -= gammaln(alpha + k) + gammaln(alpha + count - k)

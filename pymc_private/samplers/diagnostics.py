@@ -257,7 +257,7 @@ def coupling_evidence(
             "Metropolis moves of this kind need continuous parameters",
             got="a discrete parameter",
             allowed="continuous parameters only",
-            do="pmp.marginalize the discrete one",
+            do="sampler='grid', whose draws need no chain; or sum the discrete one out",
         )
     from rich.progress import track
 

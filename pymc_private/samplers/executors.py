@@ -122,8 +122,9 @@ def draw_in_parts(
                 raise PymcPrivateError(
                     "a worker failed",
                     got=answer,
-                    allowed="workers that import pymc_private and the model's packages",
-                    do="run without executor=, which shows the error in this process",
+                    allowed="workers with the packages and the memory that the draws need",
+                    do="draw from the model on made-up records, without executor=: of private ones "
+                    "no more than the type of an error is shown",
                 )
             found[futures[future]] = answer
             progress(sum(counts[k] for k in found))

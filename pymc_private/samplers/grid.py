@@ -200,7 +200,7 @@ class GridScores:
             if all(self._rounded(record, row) is not None for row in rows):
                 return record
         raise Unsupported(
-            "intervals do not know the log-likelihood of any record tried to within "
+            "interval arithmetic bounds the log-likelihood of none of the records tried to within "
             f"tau = {float(self._grid.tau):.3g} nats at every point of the grid",
             got=", ".join(self._private.graph.factors),
             do="trim away from where the likelihood is zero or infinite, or take another sampler",

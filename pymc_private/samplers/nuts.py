@@ -95,7 +95,7 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
         raise Unsupported(
             "NUTS needs continuous parameters",
             got=", ".join(discrete),
-            do="marginalize discrete parameters, or sampler='grid'",
+            do="sampler='grid', or sum the discrete ones out of the likelihood, as pm.Mixture does",
         )
 
 

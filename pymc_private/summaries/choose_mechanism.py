@@ -24,7 +24,8 @@ from pymc_private.models.prior import checked_reference, nearest_entries
 from pymc_private.models.private_model import PrivateModel, require_private_model
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.privacy.rounding import format_number
-from pymc_private.privacy.validation import is_number
+from pymc_private.privacy.validation import MAX_COUNT, is_number, short_repr
+from pymc_private.release.arguments import equals
 from pymc_private.summaries.protocol import Mechanism
 from pymc_private.summaries.summary_plan import SummaryPlan, at_most
 
@@ -309,19 +310,21 @@ def _refuse_other_likelihoods(private: PrivateModel) -> None:
 def _check_count(private: PrivateModel, n: Any) -> None:
     """Refuse few records, and a guess of their number where that is public."""
     if private.neighbors == ADD_REMOVE:
-        if n is not None and not (is_number(n) and n == int(n) and n >= FEWEST_RECORDS):
+        inside = n is None or (is_number(n) and FEWEST_RECORDS <= n <= MAX_COUNT)
+        if not inside or (n is not None and n != int(n)):
             raise DomainError(
-                "n= is a public guess of the number of records",
-                got=repr(n)[:40],
-                allowed=f"{FEWEST_RECORDS}, {FEWEST_RECORDS + 1}, ...",
-                do=f"leave it out for {ASSUMED_N}",
+                "n= is a public guess of the number of records, a whole number",
+                got=f"n={short_repr(n)}",
+                allowed=f"{FEWEST_RECORDS}, {FEWEST_RECORDS + 1}, ..., {MAX_COUNT}",
+                do=f"leave n= out, and {ASSUMED_N} is taken",
             )
         return
-    if n is not None and n != private.record_count:
+    if n is not None and not equals(n, private.record_count):
         raise DomainError(
             "n= is for add/remove neighbors; here the number of records is public",
-            got=n,
+            got=f"n={short_repr(n)}",
             allowed=f"{private.record_count}, or nothing",
+            do="leave n= out",
         )
     if private.record_count < FEWEST_RECORDS:
         raise DomainError(

@@ -456,7 +456,12 @@ def _symmetric(upper: np.ndarray) -> np.ndarray:
 def _check_mu(mu: float) -> None:
     check_positive(mu=mu)
     if not LEAST_MU <= mu <= MOST_MU:
-        raise DomainError("mu is no budget", got=mu, allowed=f"{LEAST_MU} to {MOST_MU}")
+        raise DomainError(
+            "no sum is released at so small or large a mu",
+            got=mu,
+            allowed=f"{LEAST_MU} to {MOST_MU}",
+            do="another epsilon or delta",
+        )
 
 
 def _checked(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:

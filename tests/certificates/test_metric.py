@@ -316,7 +316,7 @@ def test_a_statistic_that_reads_what_can_change_is_refused(read):
         pm.Exponential("y", theta, observed=np.zeros(N), dims="p")
     domain = {"y": (0, 1)} | ({"X": (0, 9)} if read == "private data" else {})
     metric = Metric({"y": lambda y: y * shared})
-    with pytest.raises(pmp.errors.DomainError, match="of one record's number and of nothing else"):
+    with pytest.raises(pmp.errors.DomainError, match="reads one number of a record, and nothing"):
         pmp.privatize(model, records="p", domain=domain, neighbors=metric)
 
 

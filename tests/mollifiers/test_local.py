@@ -112,7 +112,7 @@ def test_the_baselines_tell_the_truth_as_often_as_they_say():
         (lambda: LocalSampler(UNIFORM, 1.0, kind="loud"), "kind="),
         (lambda: LocalSampler(stats.norm(), 1.0, window="minimax"), "finite references"),
         (lambda: LocalSampler(stats.norm(), 1.0, kind="response"), "finite references"),
-        (lambda: LocalSampler(UNIFORM, 1.0).collect([]), "users are missing"),
+        (lambda: LocalSampler(UNIFORM, 1.0).collect([]), "no value of a user"),
         (lambda: LocalSampler(UNIFORM, 1.0).distribution([7, 8]), "no such category"),
         (lambda: RESPONSE.distribution([1.5, -0.5, 0.0, 0.0, 0.0]), "holds probabilities"),
         (lambda: RESPONSE.distribution({0: math.nan, 1: 1.0}), "holds probabilities"),

@@ -64,7 +64,7 @@ def test_an_epsilon_that_makes_no_window_is_refused(epsilon):
 def test_windows_that_promise_too_much_are_refused():
     with pytest.raises(DomainError, match="wider than its epsilon"):
         Window(-1.0, 1.0, 1.5)
-    with pytest.raises(DomainError, match="strictly inside"):
+    with pytest.raises(DomainError, match="log ratios contains 0"):
         Window(0.0, 1.0, 1.0)
     with pytest.raises(DomainError, match="costs more"):
         as_window(1.0, Window.symmetric(2.0))
@@ -89,5 +89,5 @@ def test_other_windows_and_hulls_meet_a_total_as_well(delta):
         assert law.guarantee(20).epsilon(delta) <= 1.0
     with pytest.raises(DomainError, match="costs more than its total"):
         mollify(ROWS, stats.norm(), total=total, window=Window.asymmetric(0.5, 0.05))
-    with pytest.raises(DomainError, match="no window of its own"):
+    with pytest.raises(DomainError, match="neither window= nor"):
         mollify(ROWS, stats.norm(), 1.0, kind="tilt", window=0.05)

@@ -89,7 +89,7 @@ def test_events_of_others():
     assert from_event(library.NoOpDpEvent()).pure_epsilon == 0.0
     assert from_event(library.NonPrivateDpEvent()).epsilon(0.5) == math.inf
     assert from_event(library.GaussianDpEvent(0.0)).epsilon(0.5) == math.inf
-    with pytest.raises(Unsupported, match="no promise here"):
+    with pytest.raises(Unsupported, match="no equivalent here"):
         from_event(library.PoissonSampledDpEvent(0.1, library.GaussianDpEvent(1.0)))
     with pytest.raises(Unsupported):
         from_event(library.ZCDpEvent(0.1, xi=0.5))

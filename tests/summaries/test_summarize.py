@@ -343,7 +343,7 @@ BAD = {
     "a method": (lambda: planned(normal_private(np.zeros(N)), method="best"), "kind of summary"),
     "a method of draws": (
         lambda: pmp.calibrate(normal_private(np.zeros(N)), epsilon=1, method="scores"),
-        "method= is of a summary",
+        "method= says how a summary is made",
     ),
     "draws of a summary": (lambda: planned(normal_private(np.zeros(N)), draws=3), "not drawn"),
     "another epsilon": (

@@ -108,9 +108,9 @@ class PersonDensity:
         if found is None:
             raise Unsupported(
                 "records of this model are no persons with several rows",
-                got="a model whose likelihood reads each row by itself",
-                allowed="models with a latent effect of each person, integrated by pmp.marginalize",
-                do="pmp.marginalize(model, 'effect', rows_per_record=...), then summarize",
+                got="a model that pmp.marginalize did not make with rows_per_record=",
+                allowed="models with a latent effect of each person that is integrated out",
+                do="pmp.marginalize(model, 'effect', rows_per_record=...), then privatize that",
             )
         made, self._made_rows = found
         self.generator, self.labels = made, dict[str, int]()

@@ -445,7 +445,8 @@ class _Run:
     def _refuse_shared_part(self, shared: SharedReference | None) -> None:
         if shared is not None and self.design.part is not None:
             raise Unsupported(
-                "a summary whose pilots read a part of the records shares no stage with another",
+                "a summary whose first stage reads a part of the records is not released together "
+                "with others",
                 do="summarize its plan by itself",
             )
 

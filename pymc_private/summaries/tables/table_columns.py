@@ -57,7 +57,12 @@ def columns_of(private: PrivateModel, given: Mapping[str, Any] | None) -> list[S
     given = _checked_names(private, given)
     found = [SourceColumns(source, _names(private, source, given)) for source in private.sources]
     if any(COIN in one.names for one in found):
-        raise DomainError("no column has this name; nothing was charged", got=COIN, do="rename it")
+        raise DomainError(
+            "a column has a name that is reserved; nothing was charged",
+            got=COIN,
+            allowed="any other name",
+            do="rename it in the table",
+        )
     return found
 
 

@@ -19,7 +19,7 @@ def names_of(private, given=None):
 
 
 def test_the_name_of_coins_is_that_of_no_column():
-    with pytest.raises(DomainError, match="no column has this name"):
+    with pytest.raises(DomainError, match="name that is reserved"):
         columns_of(placeholders(), {"X": [COIN, "age"]})
 
 

@@ -169,7 +169,7 @@ def test_what_is_refused_costs_nothing_and_is_not_quoted(engine, table, words, m
         ({"data": [[1, 2]], "categories": DECLARED}, "data frame"),
         ({"data": people()}, "declared, not learned"),
         ({"data": people(), "categories": {"ill": "auto"}}, "declared, not learned"),
-        ({"data": people(), "categories": {"draw": [0, 1]}}, "names of their own"),
+        ({"data": people(), "categories": {"draw": [0, 1]}}, "name of an axis of the draws"),
         ({"data": people(), "categories": DECLARED, "tables": ["ill"]}, "tables= names"),
         ({"data": people(), "categories": DECLARED, "tables": {"a": ["x"]}}, "declared columns"),
         ({"data": people(), "categories": DECLARED, "tables": {"a": ["ill", "ill"]}}, "each once"),

@@ -45,6 +45,8 @@ from pymc_private.privacy.validation import exact_cost, exact_decimal
 METHODS = ("pure", *METHODS_WITH_SHARE)
 COST_SLACK = 1 + Fraction(1, 10**9)
 """Another version of this package may round otherwise."""
+ROUNDING_LEFT = Fraction(1, 10**12)
+"""A share of the budget that is left by rounding, and buys nothing."""
 
 
 def canonical_guarantee(guarantee: Guarantee) -> Guarantee:
@@ -315,8 +317,11 @@ def smallest_spent(statuses: Mapping[str, MethodStatus], *, only_open: bool) -> 
 
 
 def remaining(budget: Budget, spent: Budget) -> Budget:
-    """Budget less what is spent, in both coordinates."""
-    return Budget(budget.epsilon - spent.epsilon, budget.delta - spent.delta)
+    """Budget less what is spent, in both coordinates; nothing where rounding alone is left."""
+    left = budget.epsilon - spent.epsilon
+    if 0 < left < budget.epsilon * ROUNDING_LEFT:
+        left = left * 0
+    return Budget(left, budget.delta - spent.delta)
 
 
 def check_costs(entries: Iterable[Entry], header: Header) -> None:

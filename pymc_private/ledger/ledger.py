@@ -202,7 +202,7 @@ class Ledger:
 
     @property
     def left(self) -> Budget:
-        """Budget less :attr:`spent`.
+        """Budget less :attr:`spent`; nothing where rounding alone is left.
 
         More or less than this may fit, since under "zcdp" epsilons do not add.
         """

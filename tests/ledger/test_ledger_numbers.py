@@ -98,6 +98,14 @@ def test_huge_charges_add_up_exactly():
         ledger.charge(Guarantee.pure(1.1e308), "too much")
 
 
+@pytest.mark.parametrize(("rest", "said"), [("4.996e-15", "0"), ("2e-12", "2e-12")])
+def test_what_rounding_leaves_of_a_budget_is_said_to_be_nothing(rest, said):
+    ledger = Ledger(epsilon=1)
+    ledger.charge(Guarantee.pure(1 - Fraction(rest)), "nearly all")
+    assert f"left epsilon = {said} nats" in " ".join(str(ledger).split())
+    ledger.charge(Guarantee.pure(Fraction(rest)), "the rest fits, too")
+
+
 @pytest.mark.parametrize("written", [Fraction(1, 8), Decimal("0.125"), np.float64(0.125)])
 def test_eight_eighths_fill_a_budget_of_one_however_they_are_written(written):
     ledger = Ledger(epsilon=1)

@@ -401,7 +401,8 @@ def _only_outcome(private: PrivateModel) -> Source:
             "a factor of the records is no distribution of an observed variable",
             got=", ".join(others),
             allowed="one observed variable with a distribution",
-            do="pm.CustomDist(..., logp=...) in place of pm.Potential",
+            do="pm.CustomDist(..., logp=...) in place of pm.Potential; where pmp.marginalize made "
+            "it, a model with one line per answer, and its rows_per_record=",
         )
     if len(found) != 1:
         raise Unsupported(

@@ -189,7 +189,7 @@ def _as_family(name: str, table: Any) -> tuple[CountFamily, np.ndarray]:
                        if d in array.coords)  # fmt: skip
     if {"chain", "draw"} & set(dims) or len(set(dims)) < len(dims):
         raise DomainError(
-            "axes have names of their own",
+            "two axes of a table have one name, or one has the name of an axis of the draws",
             got=", ".join(dims),
             allowed="names that differ, other than 'chain' and 'draw'",
             do="rename the dims: array.rename(draw='...')",

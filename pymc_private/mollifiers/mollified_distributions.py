@@ -439,7 +439,7 @@ def _mixed_to_unit_mass(
             "the mollified distribution could not be normalized",
             got="density ratios of target and reference too far apart for doubles",
             allowed="ratios of which doubles can tell the logarithms apart",
-            do="a reference that is nearer to the target, chosen without the data",
+            do="a reference that gives more to what is rare under it, chosen without the data",
         )
     return np.clip(mixed, low, high)
 

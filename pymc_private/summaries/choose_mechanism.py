@@ -219,8 +219,8 @@ def _cut_refusal(cut: tuple[str, ...], other: str) -> Unsupported:
     """Why cells are not weighed against a method that cuts no covariate."""
     names = ", ".join(f"'{name}'" for name in cut)
     return Unsupported(
-        f"cells would take {names} as uniform within a cell, which no noise covers and no "
-        f"simulation shows; {other} do not, and are preferred whatever cells promise",
+        f"cells would take {names} as uniform within a cell, an error that neither the noise "
+        f"accounts for nor the expected information; {other} need no such approximation",
         do="method='cells' for their expected information",
     )
 
@@ -328,7 +328,7 @@ def _check_count(private: PrivateModel, n: Any) -> None:
         )
     if private.record_count < FEWEST_RECORDS:
         raise DomainError(
-            "a summary of so few records is no summary: its likelihood rests on the central limit",
+            "too few records: the likelihood of a summary is normal by the central limit theorem",
             got=f"{private.record_count} records",
             allowed=f"{FEWEST_RECORDS} or more",
             do="release draws: calibrate(..., release='draws')",

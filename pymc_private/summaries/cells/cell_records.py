@@ -87,7 +87,7 @@ def _check_model(private: PrivateModel) -> None:
         )
     if private.neighbors == SUBSTITUTE and private.record_count < FEWEST_RECORDS:
         raise DomainError(
-            "counts of so few records are not normal",
+            "too few records: noisy counts are modeled as normal",
             got=f"n={private.record_count}",
             allowed=f"n >= {FEWEST_RECORDS}",
             do="calibrate a plan for draws",

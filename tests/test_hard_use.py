@@ -188,10 +188,10 @@ def varying() -> pm.Model:
 
 
 @cache
-def many() -> pmp.PrivateModel:
+def many(neighbors: str = "substitute") -> pmp.PrivateModel:
     """Enough records for a summary that is worth its noise."""
-    made = logistic(np.full((400, 2), 0.25))
-    return pmp.privatize(made, records="person", domain={"X": pmp.Ball(1.0)})
+    made, domain = logistic(np.full((400, 2), 0.25)), {"X": pmp.Ball(1.0)}
+    return pmp.privatize(made, records="person", domain=domain, neighbors=neighbors)
 
 
 @cache
@@ -383,6 +383,24 @@ SLOW: tuple[Case, ...] = (
             "method": "scores",
             "progressbar": False,
         },
+    ),
+    (
+        "calibrate where the number of records is protected",
+        lambda private, n: pmp.calibrate(private, epsilon=1.0, n=n, progressbar=False),
+        lambda: {"private": protected(), "n": None},
+    ),
+    (
+        "summarize where the number of records is protected",
+        lambda private, n: pmp.calibrate(
+            private,
+            epsilon=1.0,
+            delta=1e-3,
+            release="summary",
+            method="scores",
+            n=n,
+            progressbar=False,
+        ),
+        lambda: {"private": many("add_remove"), "n": None},
     ),
     (
         "sample a model",

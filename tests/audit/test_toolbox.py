@@ -402,7 +402,7 @@ def test_the_search_finds_the_rest_that_shows_the_record(parallel):
 def test_a_search_needs_records_that_fit():
     with pytest.raises(DomainError, match="same variables"):
         audit.worst_neighbors(respond, ({"y": 1}, {"z": 1}), 3)
-    with pytest.raises(DomainError, match="another record"):
+    with pytest.raises(DomainError, match="alone in its data"):
         audit.worst_neighbors(respond, WORST, 1)
 
 

@@ -367,7 +367,7 @@ def test_a_model_without_a_private_outcome_is_refused():
         y = pm.Data("known", RNG.normal(size=N), dims="i")
         pm.Normal("y", pm.Normal("b") * x, 1.0, observed=y, dims="i")
     private = pmp.privatize(model, records="i", domain={"x": (-1, 1)}, public="known")
-    with pytest.raises(Unsupported, match="a private outcome"):
+    with pytest.raises(Unsupported, match="values of an observed variable"):
         CellMechanism(private, 0.5)
 
 

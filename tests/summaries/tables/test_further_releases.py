@@ -260,7 +260,7 @@ WRONG = {
     "one person": (lambda t: t.assign(person=1), {"id": "person"}, "owns more rows"),
     "a name": (lambda t: t, {"columns": {"z": "y"}}, "private variables"),
     "no table": (lambda t: None, {}, "placeholder rows"),
-    "no table of persons": (lambda t: None, {"id": "person"}, "are of a table"),
+    "no table of persons": (lambda t: None, {"id": "person"}, "name columns of a table"),
 }
 
 

@@ -161,7 +161,7 @@ def test_a_table_beside_records_is_refused():
     plan = pmp.calibrate(own_records(table), release="summary", **BUDGET)
     with pytest.raises(Incompatible, match="records of its own"):
         summarized(plan, table)
-    with pytest.raises(DomainError, match="are of a table"):
+    with pytest.raises(DomainError, match="name columns of a table"):
         pmp.summarize(plan, id="person", ledger=ledger())
 
 

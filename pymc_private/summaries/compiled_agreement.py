@@ -9,9 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.summaries.compiled.compiler import COMPILER, ROWS, SCORES, SUMS
+from pymc_private.summaries.compiled.compiler import CENTERS, COMPILER, ROWS, SCORES, SUMS
 from pymc_private.summaries.lattice import TermLattice, pack_symmetric
-from pymc_private.summaries.scores.clipped_scores import ScoredRows, clip_rows
+from pymc_private.summaries.scores.clipped_scores import (
+    ScoredRows,
+    center_limits,
+    centers_and_moments,
+    clip_rows,
+)
+from pymc_private.summaries.scores.compiled_centers import MOST_COMPONENTS, compiled_centers
 from pymc_private.summaries.scores.compiled_scores import two_valued_terms
 from pymc_private.summaries.scores.compiled_terms import CompiledTerms, Domain, everywhere
 from pymc_private.summaries.scores.two_valued_score import TwoValuedScore, link_table
@@ -24,7 +30,11 @@ from pymc_private.summaries.weighted_sums import (
     vector_totals,
 )
 
+LOOP_FILES = "loops", "two_valued_sums", "clipped_centers"
 COUNT, COLUMNS, WEIGHT = 1200, 5, 229
+NODES = 1, 3, 7, 8, 13, 64, 66, 128, 131, 300
+"""Numbers of nodes at which centers are compared: sums of NumPy take other ways below 8 and above
+128."""
 BOUNDS = (1.3, 0.02), (0.25, 0.5)
 """Pairs of C and K at which scores are compared."""
 EXTREME = np.array([0.0, -0.0, 1e-310, 1e160, -1e308, np.inf, -np.inf, np.nan])
@@ -44,7 +54,7 @@ def agreeing_loops(kind: str) -> tuple[Any, list[str]]:
 def compiled() -> SimpleNamespace:
     """All loops by name; numba is loaded for those who compile alone."""
     room = "pymc_private.summaries.compiled"
-    parts = (import_module(f"{room}.{name}") for name in ("loops", "two_valued_sums"))
+    parts = (import_module(f"{room}.{name}") for name in LOOP_FILES)
     return SimpleNamespace(**{name: loop for part in parts for name, loop in vars(part).items()})
 
 
@@ -58,6 +68,7 @@ def differing(loops: Any, kind: str | None = None) -> list[str]:
         "hashes": (ROWS, _hashes_agree),
         "numbers": (ROWS, _numbers_agree),
         "sums": (SUMS, _sums_agree),
+        "centers": (CENTERS, _centers_agree),
     }
     chosen = {name: agree for name, (own, agree) in checks.items() if kind in (None, own)}
     return [name for name, agree in chosen.items() if not agree(loops)]
@@ -99,6 +110,38 @@ def _scores_agree(loops: Any) -> bool:
         clipped = clip_rows(scored.framed(root @ root.T), bound, weight_bound)
         same &= np.array_equal(found[0], clipped.vectors(y[:, None])[:, 0])
         same &= np.array_equal(found[1], clipped.curvature_factors())
+    return bool(same)
+
+
+def rows_of_nodes(
+    rng: np.random.Generator, m: int, count: int, nodes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores (m, N, Q) with mass (N, Q): near and far, some at one point, some without mass."""
+    scores = rng.standard_t(1.5, (m, count, nodes)) * rng.choice([1e-9, 0.3, 1.0, 50.0], (count, 1))
+    scores[:, ::5] = np.rint(scores[:, ::5])  # kinks of Huber's function, which take many steps
+    mass = rng.dirichlet(np.full(nodes, 0.3), count)
+    mass[1::7] = 0.0
+    mass[2::7, 0] = 1e-300
+    for array in (scores, mass):
+        places = rng.integers(0, array.size, count // 4)
+        np.put(array, places, rng.choice(EXTREME, len(places)))
+    return scores, mass
+
+
+def _centers_agree(loops: Any) -> bool:
+    """Of one and two components, from the means and from centers at another bound."""
+    rng, same = np.random.default_rng(12), True
+    for m in range(1, MOST_COMPONENTS + 1):
+        for nodes in NODES:
+            scores, mass = rows_of_nodes(rng, m, 60, nodes)
+            start = None
+            for bound in (2.0, 0.4):
+                with np.errstate(all="ignore"):
+                    expected = centers_and_moments(scores, mass, bound, start)
+                found = compiled_centers(loops, scores, mass, center_limits(bound), start)
+                pairs = zip(found, expected, strict=True)
+                same &= all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+                start = expected[0]
     return bool(same)
 
 

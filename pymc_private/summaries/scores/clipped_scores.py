@@ -32,9 +32,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pymc_private.summaries.compiled.compiler import COMPILER, SCORES
+from pymc_private.summaries.compiled.compiler import CENTERS, COMPILER, SCORES
 from pymc_private.summaries.density.outcome_nodes import sums_of_rows
 from pymc_private.summaries.lattice import pack_symmetric
+from pymc_private.summaries.scores.compiled_centers import compiled_centers, has_compiled_centers
 from pymc_private.summaries.scores.compiled_scores import two_valued_terms
 from pymc_private.summaries.scores.structure import Structure
 from pymc_private.summaries.scores.symmetric import matrix_power
@@ -360,13 +361,7 @@ def clip_rows(
     """
     with np.errstate(all="ignore"):
         start = None if near is None else near.center
-        center = score_center(frame.scores, frame.mass, bound, start)
-        curvature, second = np.empty((2, frame.mass.shape[0], len(center), len(center)))
-        for k in row_blocks(frame.mass):
-            away = frame.scores[:, k] - center[:, k, None]
-            omega = clipping(_norm(away), bound)
-            curvature[k] = _second_moments(away, frame.mass[k] * omega)
-            second[k] = _second_moments(away, frame.mass[k] * omega**2)
+        center, curvature, second = _clipped_centers(frame.scores, frame.mass, bound, start)
         size = np.sqrt((curvature**2).sum(axis=(1, 2)))
         weight = np.where(size > weight_bound, weight_bound / size, 1.0)
     valid = frame.valid & np.isfinite(size) & np.isfinite(center).all(axis=0)
@@ -379,6 +374,37 @@ def clip_rows(
         np.where(inner, second, 0.0),
         np.where(valid, weight, 0.0),
     )
+
+
+def _clipped_centers(
+    scores: np.ndarray, mass: np.ndarray, bound: float, start: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`centers_and_moments`, by a compiled loop where that pays."""
+    loops = None
+    if has_compiled_centers(scores):
+        loops = COMPILER.once_worthwhile(CENTERS, mass.size)
+    if loops is None:
+        return centers_and_moments(scores, mass, bound, start)
+    return compiled_centers(loops, scores, mass, center_limits(bound), start)
+
+
+def center_limits(bound: float) -> tuple[float, int, float, float]:
+    """C, and the constants of a search for centers."""
+    return bound, CENTER_STEPS, CENTER_TOLERANCE, LEAST_MIXTURE
+
+
+def centers_and_moments(
+    scores: np.ndarray, mass: np.ndarray, bound: float, start: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Centers c (m, N), and E[omega (v - c)(v - c)'] and E[psi psi'] (N, m, m), without weights."""
+    center = score_center(scores, mass, bound, start)
+    curvature, second = np.empty((2, mass.shape[0], len(center), len(center)))
+    for k in row_blocks(mass):
+        away = scores[:, k] - center[:, k, None]
+        omega = clipping(_norm(away), bound)
+        curvature[k] = _second_moments(away, mass[k] * omega)
+        second[k] = _second_moments(away, mass[k] * omega**2)
+    return center, curvature, second
 
 
 def row_blocks(mass: np.ndarray) -> list[slice]:

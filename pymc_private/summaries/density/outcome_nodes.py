@@ -33,7 +33,15 @@ from pymc_private.summaries.density.outcome_support import (
     outcome_support,
 )
 
-__all__ = ["OutcomeNodes", "OutcomeSupport", "check_mass", "outcome_nodes", "outcome_support"]
+__all__ = [
+    "OutcomeNodes",
+    "OutcomeSupport",
+    "Peaks",
+    "check_mass",
+    "find_peaks",
+    "outcome_nodes",
+    "outcome_support",
+]
 
 LogDensity = Callable[[np.ndarray], np.ndarray]
 """Log densities at outcomes of shape (N, Q), any Q; row i of both belongs to record i."""
@@ -89,6 +97,7 @@ def outcome_nodes(
     support: OutcomeSupport,
     rows: int,
     entries: Mapping[str, np.ndarray] | None = None,
+    peaks: Peaks | None = None,
 ) -> OutcomeNodes:
     """Nodes of the outcome for `rows` records.
 
@@ -100,6 +109,8 @@ def outcome_nodes(
     rows : int
     entries : mapping of str to array, optional
         Covariates and public entries of the rows, needed where bounds differ from row to row.
+    peaks : Peaks, optional
+        Where each row has its peaks, about; default: they are searched for.
     """
     with np.errstate(all="ignore"):  # no warning may depend on a record
         if support.kind == "finite":
@@ -110,7 +121,7 @@ def outcome_nodes(
         place = support.at(rows, entries)
         whole = support.kind == "integer"
         density = _CoordinateDensity(log_density, support, place, whole)
-        peaks = _find_peaks(density, support)
+        peaks = _find_peaks(density, support) if peaks is None else peaks
         rule = _count_nodes if whole else _side_nodes
         points, weights = rule(density, peaks, support.domain)
         values = density.outcome(points)
@@ -122,6 +133,14 @@ def outcome_nodes(
         values = np.concatenate([values, extra], axis=1)
         mass = np.concatenate([inner, atoms], axis=1)
         return _normalized(values, mass, np.clip(values, *support.domain))
+
+
+def find_peaks(log_density: LogDensity, support: OutcomeSupport, rows: int) -> Peaks:
+    """Peaks of rows whose bounds do not differ; arguments as of `outcome_nodes`."""
+    with np.errstate(all="ignore"):
+        whole = support.kind == "integer"
+        density = _CoordinateDensity(log_density, support, support.at(rows), whole)
+        return _find_peaks(density, support)
 
 
 def _normalized(values: np.ndarray, mass: np.ndarray, clipped: np.ndarray) -> OutcomeNodes:
@@ -269,7 +288,7 @@ def _count_grid(low: float, high: float) -> np.ndarray:
 
 # ---- peaks -------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
-class _Peaks:
+class Peaks:
     """Modes of each row, with scales and reaches of their sides.
 
     `mode`, `low` and `high` have shape (N, K): no side leaves [low, high]. `scale` and `reach` have
@@ -282,8 +301,23 @@ class _Peaks:
     scale: np.ndarray
     reach: np.ndarray
 
+    def at(self, rows: np.ndarray) -> Peaks:
+        """Those of some rows."""
+        sides = self.scale[:, rows], self.reach[:, rows]
+        return Peaks(self.mode[rows], self.low[rows], self.high[rows], *sides)
 
-def _find_peaks(density: _CoordinateDensity, support: OutcomeSupport) -> _Peaks:
+    def towards(self, other: Peaks, share: np.ndarray, whole: bool) -> Peaks:
+        """Peaks between these and others, by shares (N, 1) of the way; of counts if `whole`."""
+        mode = self.mode + share * (other.mode - self.mode)
+        reach = self.reach + share * (other.reach - self.reach)
+        if whole:
+            mode, reach = np.rint(mode), np.ceil(reach)
+        scale = self.scale * (other.scale / self.scale) ** share
+        room = np.stack([mode - self.low, self.high - mode])
+        return Peaks(mode, self.low, self.high, scale, np.maximum(np.minimum(reach, room), 0.0))
+
+
+def _find_peaks(density: _CoordinateDensity, support: OutcomeSupport) -> Peaks:
     grid = density.first_grid(support.domain)
     grid = np.clip(np.broadcast_to(grid, (len(density.low), len(grid))), density.low, density.high)
     values = density(grid[:, None, :])[:, 0]
@@ -350,7 +384,7 @@ def _measured_sides(
     top: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
-) -> _Peaks:
+) -> Peaks:
     """Scales and reaches of both sides of each mode, by two ladders of distances."""
     room = np.stack([mode - low, high - mode])
     if density.whole:
@@ -369,7 +403,7 @@ def _measured_sides(
     deep = falls - np.log(np.maximum(ladder / scale[..., None], 1.0)) > DEPTH
     first_deep = np.where(deep.any(axis=3), deep.argmax(axis=3), SIDE_POINTS - 1)
     reach = np.take_along_axis(ladder, first_deep[..., None], 3)[..., 0]
-    return _Peaks(mode, low, high, scale, np.maximum(np.minimum(reach, room), 0.0))
+    return Peaks(mode, low, high, scale, np.maximum(np.minimum(reach, room), 0.0))
 
 
 def _falls(
@@ -401,7 +435,7 @@ def _fall_distance(ladder: np.ndarray, falls: np.ndarray, room: np.ndarray) -> n
 
 # ---- rules -------------------------------------------------------------------------------------
 def _side_nodes(
-    density: _CoordinateDensity, peaks: _Peaks, domain: tuple[float, float]
+    density: _CoordinateDensity, peaks: Peaks, domain: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points v of both sides of every peak, increasing, and their weights.
 
@@ -445,7 +479,7 @@ def _two_panels(near: int, far: int) -> tuple[np.ndarray, ...]:
 
 def _panel_break(
     density: _CoordinateDensity,
-    peaks: _Peaks,
+    peaks: Peaks,
     domain: tuple[float, float],
     length: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -461,7 +495,7 @@ def _panel_break(
 
 
 def _count_nodes(
-    density: _CoordinateDensity, peaks: _Peaks, domain: tuple[float, float]
+    density: _CoordinateDensity, peaks: Peaks, domain: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Whole numbers around every peak, and how many each stands for."""
     first = np.maximum(peaks.mode - peaks.reach[0], peaks.low)

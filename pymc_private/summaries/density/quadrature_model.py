@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_private.summaries.density.outcome_nodes import OutcomeNodes, outcome_nodes
 from pymc_private.summaries.density.outcome_support import OutcomeSupport
+from pymc_private.summaries.density.peak_knots import PeakKnots
 from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.scores.clipped_scores import Rows
 
@@ -21,10 +22,13 @@ class QuadratureModel:
     ----------
     density : RecordDensity
     support : OutcomeSupport
+    knots : PeakKnots, optional
+        Between which peaks of rows are interpolated; default: they are searched for.
     """
 
     density: RecordDensity
     support: OutcomeSupport
+    knots: PeakKnots | None = None
 
     @property
     def parameters(self) -> Any:
@@ -49,6 +53,8 @@ class QuadratureModel:
 
     def nodes(self, predictors: np.ndarray, rows: Rows) -> OutcomeNodes:
         """Nodes of the outcome of each row, from the density of that row alone."""
+        if self.knots is not None:
+            return self.knots.nodes(self.density, self.support, predictors, rows)
         return outcome_nodes(
             lambda y: self.density.log_density_at(predictors, rows, y),
             self.support,

@@ -5,6 +5,7 @@ Reads the model and its declared domain, never the data.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pymc_private.models.information import ASSUMED_N
@@ -12,6 +13,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.summaries.density.outcome_nodes import check_mass
 from pymc_private.summaries.density.outcome_support import outcome_support
+from pymc_private.summaries.density.peak_knots import peak_knots
 from pymc_private.summaries.density.quadrature_model import QuadratureModel
 from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.persons.person_density import rows_of_persons
@@ -67,6 +69,7 @@ def score_mechanism(
         refuse_tiny_groups(density.parameters.size, guess, mu)
     model = QuadratureModel(density, outcome_support(private, density.outcome))
     large = reference_rows(private, density, LARGE_ROWS, given=reference)
+    model = replace(model, knots=peak_knots(density, model.support, large.rows))
     theta = density.parameters.mean
     nodes = model.nodes(model.predictors(theta, large.rows), large.rows)
     check_mass(nodes, density.outcome.name)

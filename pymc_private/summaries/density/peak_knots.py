@@ -14,7 +14,6 @@ alone, to the bit: of its predictors and of densities at the two knots beside th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,19 +27,22 @@ from pymc_private.summaries.density.outcome_nodes import (
 from pymc_private.summaries.density.outcome_support import OutcomeSupport
 
 Rows = Mapping[str, np.ndarray]
-KNOTS = 32
+KNOTS = 16
 """Knots over the spread of the predictor among rows of the reference."""
 DRAWS, SEED = 9, 20261127
 """Parameters from the prior at which the spread is taken; its median counts."""
-NEAR_ONE = 1e-7
+MARGIN = 2.0
+"""Knots on either side of those that a second chunk of records needs."""
+NEAR_ONE = 1e-6
 """Largest error of a total probability of interpolated nodes."""
 
 
-@dataclass(frozen=True)
 class PeakKnots:
     """Knots of one predictor.
 
-    Attributes
+    Peaks at the last knots are kept, since chunks of records share most of theirs.
+
+    Parameters
     ----------
     place : int
         Which predictor differs from row to row.
@@ -48,8 +50,12 @@ class PeakKnots:
         Distance of two knots.
     """
 
-    place: int
-    step: float
+    def __init__(self, place: int, step: float) -> None:
+        self.place, self.step = place, step
+        self._kept: tuple[np.ndarray, np.ndarray, Peaks] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_kept": None}
 
     def nodes(
         self, density: Any, support: OutcomeSupport, predictors: np.ndarray, rows: Rows
@@ -58,49 +64,74 @@ class PeakKnots:
         predictors = np.asarray(predictors, dtype=float)
         with np.errstate(all="ignore"):
             peaks = self._peaks(density, support, predictors, rows)
-        found = outcome_nodes(_density(density, predictors, rows), support, len(predictors), rows, peaks)
+        if peaks is None:
+            return _nodes(density, support, predictors, rows)
+        found = _nodes(density, support, predictors, rows, peaks)
         far = np.flatnonzero(~(np.abs(found.total - 1.0) <= NEAR_ONE))
-        if not len(far):
-            return found
-        some = {name: np.asarray(array)[far] for name, array in rows.items()}
-        own = outcome_nodes(_density(density, predictors[far], some), support, len(far), some)
-        parts = found.values, found.mass, found.clipped, found.total
-        for whole, part in zip(parts, (own.values, own.mass, own.clipped, own.total), strict=True):
-            whole[far] = part
+        if len(far):
+            some = {name: np.asarray(array)[far] for name, array in rows.items()}
+            own = _nodes(density, support, predictors[far], some)
+            for name in ("values", "mass", "clipped", "total"):
+                getattr(found, name)[far] = getattr(own, name)
         return found
 
     def _peaks(
         self, density: Any, support: OutcomeSupport, predictors: np.ndarray, rows: Rows
-    ) -> Peaks:
-        """Peaks of each row between those at the knots beside it."""
+    ) -> Peaks | None:
+        """Peaks of each row between those at the knots beside it.
+
+        None where another predictor differs, which densities of this kind do not have.
+        """
+        others = np.delete(predictors, self.place, axis=1)
+        if not len(others) or not (others == others[:1]).all():
+            return None
         place = predictors[:, self.place] / self.step
-        below = np.floor(place)
-        ends = np.concatenate([predictors, predictors])
-        ends[:, self.place] = np.concatenate([below, below + 1.0])
-        knots, which = _distinct(ends, self.place)
-        knots[:, self.place] *= self.step
+        below = np.floor(place) + 0.0  # one zero
+        below = np.where(np.isfinite(below), below, 0.0)  # of such rows no total is near one
+        ends = np.concatenate([below, below + 1.0])
+        knots, kept = self._knots(density, support, others[:1], ends, rows)
+        at = np.searchsorted(knots, ends)
+        low, high = kept.at(at[: len(place)]), kept.at(at[len(place) :])
+        return low.towards(high, (place - below)[:, None], support.kind == "integer")
+
+    def _knots(
+        self,
+        density: Any,
+        support: OutcomeSupport,
+        others: np.ndarray,
+        ends: np.ndarray,
+        rows: Rows,
+    ) -> tuple[np.ndarray, Peaks]:
+        """Knots, increasing, `ends` among them, and their peaks."""
+        wanted, last = np.unique(ends), self._kept
+        if last is not None and last[0].tobytes() == others.tobytes():
+            if np.isin(wanted, last[1]).all():
+                return last[1:]
+            ends = np.concatenate([wanted, wanted - MARGIN, wanted + MARGIN, last[1]])
+            wanted = np.unique(ends)
+        predictors = np.insert(np.repeat(others, len(wanted), axis=0), self.place, 0.0, axis=1)
+        predictors[:, self.place] = wanted * self.step
         none = {
-            name: np.zeros((len(knots), *np.shape(array)[1:]), np.asarray(array).dtype)
+            name: np.zeros((len(wanted), *np.shape(array)[1:]), np.asarray(array).dtype)
             for name, array in rows.items()
         }
-        peaks = find_peaks(_density(density, knots, none), support, len(knots))
-        low, high = peaks.at(which[: len(place)]), peaks.at(which[len(place) :])
-        return low.towards(high, (place - below)[:, None], support.kind == "integer")
+        peaks = find_peaks(_density(density, predictors, none), support, len(wanted))
+        self._kept = others, wanted, peaks
+        return wanted, peaks
 
 
 def _density(density: Any, predictors: np.ndarray, rows: Rows) -> Any:
     return lambda y: density.log_density_at(predictors, rows, y)
 
 
-def _distinct(points: np.ndarray, place: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of an array without repetitions, and which of them each row is."""
-    if (points == points[:1])[:, np.arange(points.shape[1]) != place].all():
-        values, which = np.unique(points[:, place], return_inverse=True)
-        found = np.repeat(points[:1], len(values), axis=0)
-        found[:, place] = values
-        return found, which.reshape(-1)
-    found, which = np.unique(points, axis=0, return_inverse=True)
-    return found, which.reshape(-1)
+def _nodes(
+    density: Any,
+    support: OutcomeSupport,
+    predictors: np.ndarray,
+    rows: Rows,
+    peaks: Peaks | None = None,
+) -> OutcomeNodes:
+    return outcome_nodes(_density(density, predictors, rows), support, len(predictors), rows, peaks)
 
 
 def peak_knots(density: Any, support: OutcomeSupport, rows: Rows) -> PeakKnots | None:

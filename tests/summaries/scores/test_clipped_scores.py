@@ -112,18 +112,58 @@ def test_a_search_from_other_centers_ends_at_the_same():
         np.testing.assert_allclose(near, plain, atol=1e-7 * bound)
 
 
-@pytest.mark.parametrize("nodes", [2, 7])
-def test_rows_that_are_taken_together_do_not_change_a_bit(monkeypatch, nodes):
-    scores, mass = RNG.normal(size=(2, 25, nodes)), RNG.dirichlet(np.ones(nodes), 25)
+def blocks_do_not_matter(monkeypatch, nodes):
+    """Whether rows have the same bits in blocks of any size."""
+    rng = np.random.default_rng(12)
+    scores, mass = rng.normal(size=(2, 25, nodes)), rng.dirichlet(np.ones(nodes), 25)
     frame = SimpleNamespace(scores=scores, mass=mass, valid=np.ones(25, dtype=bool))
     whole = clip_rows(frame, 0.5, 0.3)
+    same = True
     for block in 1, 3 * nodes, 20 * nodes:
         monkeypatch.setattr(clipped_scores, "BLOCK", block)
         found = clip_rows(frame, 0.5, 0.3)
         near = clip_rows(frame, 0.4, 0.3, near=whole)
         for name in ("center", "curvature", "second", "weight"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
+            same &= np.array_equal(getattr(found, name), getattr(whole, name))
             assert np.isfinite(getattr(near, name)).all()
+    return same
+
+
+@pytest.mark.parametrize("nodes", [2, 7])
+def test_rows_that_are_taken_together_do_not_change_a_bit(monkeypatch, nodes):
+    assert blocks_do_not_matter(monkeypatch, nodes)
+
+
+def last_rows_again(own, mass):
+    """A block begins at the last row of the block before, and ends a row early."""
+    return [slice(max(k.start - 1, 0), k.stop - 1) for k in own(mass)]
+
+
+def other_order(own, mass):
+    return own(mass)[::-1]
+
+
+def shared_center(own, scores, mass, *others):
+    """Centers move with the scores of their block."""
+    return own(scores, mass, *others) + 1e-15 * scores.mean()
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("row_blocks", last_rows_again),
+        ("row_blocks", other_order),
+        ("_newton_center", shared_center),
+    ],
+)
+def test_a_fault_at_the_border_of_blocks_is_caught(monkeypatch, name, fault):
+    own = getattr(clipped_scores, name)
+    monkeypatch.setattr(clipped_scores, name, lambda *given: fault(own, *given))
+    try:
+        same = blocks_do_not_matter(monkeypatch, 7)
+    except (ValueError, AssertionError, IndexError):  # too few centers, or none
+        same = False
+    assert not same
 
 
 WILD = [np.nan, np.inf, -np.inf, 1e300, -1e300, 1e154, 1e20, 0.0]

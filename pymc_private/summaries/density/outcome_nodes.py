@@ -54,6 +54,8 @@ SIDE_POINTS = 32
 """Points on each side of a mode."""
 SIDE_PANELS = (22, 10)
 """Points of the two Gauss-Legendre rules on each side."""
+SIDE_BLOCK = 256
+"""Peaks whose sides are taken together: their arrays stay close to the processor."""
 USUAL_BREAK = 0.7
 """Where they meet, as a share of a side, unless an end of the domain lies on it."""
 SHORT_PANEL = 0.12
@@ -445,16 +447,32 @@ def _side_nodes(
     """
     length = np.arcsinh(peaks.reach / peaks.scale)
     meet, is_far = _panel_break(density, peaks, domain, length)
-    meet, half_scale = meet[..., None], peaks.scale[..., None] / 2.0
+    count, modes = peaks.mode.shape
+    points, slopes = np.empty((2, count, modes, 2 * SIDE_POINTS))
+    step = max(1, SIDE_BLOCK // modes)
+    for start in range(0, count, step):
+        k = slice(start, start + step)
+        distance, slope = _side_distances(length[:, k], peaks.scale[:, k], meet[:, k], is_far[:, k])
+        mode = peaks.mode[k, :, None]
+        np.subtract(mode, distance[0, ..., ::-1], out=points[k, :, :SIDE_POINTS])
+        np.add(mode, distance[1], out=points[k, :, SIDE_POINTS:])
+        slopes[k, :, :SIDE_POINTS], slopes[k, :, SIDE_POINTS:] = slope[0, ..., ::-1], slope[1]
+    return points.reshape(count, -1), slopes.reshape(count, -1)
+
+
+def _side_distances(
+    length: np.ndarray, scale: np.ndarray, meet: np.ndarray, is_far: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distances of the points of both sides from their peaks, and their weights."""
+    length, meet, half_scale = length[..., None], meet[..., None], scale[..., None] / 2.0
     base, slant, weight, weight_slant = _side_rule(is_far[..., None])
-    grown = np.exp(length[..., None] * (base + slant * meet))
+    grown = np.exp(length * (base + slant * meet))
     shrunk = 1.0 / grown
     distance = half_scale * (grown - shrunk)
-    slope = (half_scale * length[..., None]) * (grown + shrunk) * (weight + weight_slant * meet)
-    mode = peaks.mode[..., None]
-    points = np.concatenate([mode - distance[0, ..., ::-1], mode + distance[1]], axis=2)
-    slopes = np.concatenate([slope[0, ..., ::-1], slope[1]], axis=2)
-    return points.reshape(len(points), -1), slopes.reshape(len(points), -1)
+    grown += shrunk
+    grown *= half_scale * length
+    grown *= weight + weight_slant * meet
+    return distance, grown
 
 
 def _side_rule(is_far: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -299,20 +299,28 @@ class ClippedScore:
 
     def at(self, rows: Rows) -> ClippedRows:
         """What depends on the covariates of the rows alone."""
-        frame = score_rows(self.model, self.theta, rows).framed(self.metric)
-        return clip_rows(frame, self.bound, self.weight_bound)
+        return self._clipped(score_rows(self.model, self.theta, rows))
+
+    def _clipped(self, scored: ScoredRows) -> ClippedRows:
+        return clip_rows(scored.framed(self.metric), self.bound, self.weight_bound)
 
     def terms(self, rows: Rows, y: np.ndarray) -> np.ndarray:
         """What each record adds to the sum of scores, of norm at most C: shape (N, p)."""
-        found = self._compiled_terms(rows, y)
-        return self.at(rows).vectors(y[:, None])[:, 0] if found is None else found[0]
+        if self.two_valued is not None:
+            return self.two_valued.terms_and_factors(rows, y)[0]
+        scored = score_rows(self.model, self.theta, rows)
+        found = self._compiled_terms(scored, y)
+        return self._clipped(scored).vectors(y[:, None])[:, 0] if found is None else found[0]
 
     def terms_and_factors(self, rows: Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same, and vectors f_j with sum_j f_j f_j' what it adds to H, shape (N, m, p)."""
-        found = self._compiled_terms(rows, y)
+        if self.two_valued is not None:
+            return self.two_valued.terms_and_factors(rows, y)
+        scored = score_rows(self.model, self.theta, rows)
+        found = self._compiled_terms(scored, y)
         if found is not None:
             return found
-        clipped = self.at(rows)
+        clipped = self._clipped(scored)
         return clipped.vectors(y[:, None])[:, 0], clipped.curvature_factors()
 
     def terms_and_curvatures(self, rows: Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -322,16 +330,14 @@ class ClippedScore:
             return self.terms(rows, y), clipped.packed_curvatures()
         return clipped.vectors(y[:, None])[:, 0], clipped.packed_curvatures()
 
-    def _compiled_terms(self, rows: Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """The same in few steps, or by a compiled loop, to the bit; None where there is none."""
-        if self.two_valued is not None:
-            return self.two_valued.terms_and_factors(rows, y)
+    def _compiled_terms(
+        self, scored: ScoredRows, y: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """The same by a compiled loop, to the bit; None where there is none."""
         loops = COMPILER.of_kind(SCORES)
         if loops is None:
             return None
-        scored = score_rows(self.model, self.theta, rows)
-        limits = self.bound, self.weight_bound
-        return two_valued_terms(loops, scored, self.metric, limits, y)
+        return two_valued_terms(loops, scored, self.metric, (self.bound, self.weight_bound), y)
 
     def curvature_terms(self, rows: Rows) -> np.ndarray:
         """What each record adds to H, packed, of norm at most K: shape (N, p (p + 1) / 2)."""

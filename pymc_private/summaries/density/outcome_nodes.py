@@ -309,14 +309,25 @@ class Peaks:
         return Peaks(self.mode[rows], self.low[rows], self.high[rows], *sides)
 
     def towards(self, other: Peaks, share: np.ndarray, whole: bool) -> Peaks:
-        """Peaks between these and others, by shares (N, 1) of the way; of counts if `whole`."""
-        mode = self.mode + share * (other.mode - self.mode)
-        reach = self.reach + share * (other.reach - self.reach)
+        """Peaks between these and others, by shares (N, 1) of the way; of counts if `whole`.
+
+        These themselves where what is between is no number: as of all that is searched for, modes,
+        scales and reaches are finite.
+        """
+        share = np.where((share >= 0.0) & (share <= 1.0), share, 0.0)
+        mode = _between(self.mode, self.mode + share * (other.mode - self.mode))
+        mode = np.clip(mode, self.low, self.high)
+        reach = _between(self.reach, self.reach + share * (other.reach - self.reach))
         if whole:
             mode, reach = np.rint(mode), np.ceil(reach)
-        scale = self.scale * (other.scale / self.scale) ** share
+        scale = _between(self.scale, self.scale * (other.scale / self.scale) ** share)
         room = np.stack([mode - self.low, self.high - mode])
-        return Peaks(mode, self.low, self.high, scale, np.maximum(np.minimum(reach, room), 0.0))
+        reach = np.maximum(np.minimum(reach, room), 0.0)
+        return Peaks(mode, self.low, self.high, np.maximum(scale, 1e-300), reach)
+
+
+def _between(own: np.ndarray, found: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(found), found, own)
 
 
 def _find_peaks(density: _CoordinateDensity, support: OutcomeSupport) -> Peaks:

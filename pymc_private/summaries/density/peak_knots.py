@@ -83,7 +83,7 @@ class PeakKnots:
         None where another predictor differs, which densities of this kind do not have.
         """
         others = np.delete(predictors, self.place, axis=1)
-        if not len(others) or not (others == others[:1]).all():
+        if not (others == others[:1]).all():
             return None
         place = predictors[:, self.place] / self.step
         below = np.floor(place) + 0.0  # one zero

@@ -266,7 +266,7 @@ def check_records(records: str) -> str:
         raise DomainError(
             "an update says whose records it brings",
             got=repr(records),
-            allowed='"new" if no record was in an earlier fit (one promise covers each record), '
+            allowed='"new" if no record was in an earlier fit (one guarantee covers each record), '
             '"same" if it brings all of them again (charged again)',
         )
     return records
@@ -395,7 +395,7 @@ def check_update(parts: Sequence[ReleasePart], plan: CountPlan, records: str) ->
         )
     if plan.guarantee.neighbors != before.guarantee.neighbors:
         raise Incompatible(
-            "promises about different neighbors do not add; nothing was charged",
+            "guarantees about different neighbors do not add; nothing was charged",
             got=f"neighbors='{plan.guarantee.neighbors}' after '{before.guarantee.neighbors}'",
             do="keep unit= and neighbors= as they were, or fit anew",
         )

@@ -609,7 +609,7 @@ def check_records_per_unit(records_per_unit: Any, metric: Metric | None) -> int:
             "a metric measures whole data sets, whoever owns the records",
             got=f"records_per_unit={records_per_unit} with {metric}",
             allowed="records_per_unit=1",
-            do="read the promise at a unit's distance: guarantee.at(distance)",
+            do="read the guarantee at a unit's distance: guarantee.at(distance)",
         )
     return int(records_per_unit)
 

@@ -124,7 +124,7 @@ def _dp_event(library: Any, event: PrivacyEvent) -> Any:
     raise Unsupported(
         "dp-accounting has no event for this guarantee",
         got=str(event),
-        allowed="pure, bounded range, mollifier, zCDP and Gaussian promises",
+        allowed="pure, bounded range, mollifier, zCDP and Gaussian guarantees",
         do="use Guarantee.epsilon(delta) here",
     )
 

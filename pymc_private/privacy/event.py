@@ -132,10 +132,10 @@ class PrivacyEvent:
 
     def _check_parameters(self) -> None:
         if self.delta > 0 and self.kind != "approximate":
-            raise DomainError(f"a {self.kind} promise has no delta", got=self.delta, allowed="0")
+            raise DomainError(f"a {self.kind} guarantee has no delta", got=self.delta, allowed="0")
         if self.kind != "bounded_range" and not is_infinite(self.mu):
             raise DomainError(
-                f"a {self.kind} promise has no mu besides", got=self.mu, allowed="inf"
+                f"a {self.kind} guarantee has no mu besides", got=self.mu, allowed="inf"
             )
         if self.kind in SECOND_PARAMETER_NAMES:
             check_positive(**{SECOND_PARAMETER_NAMES[self.kind]: self.shape})
@@ -231,7 +231,7 @@ class PrivacyEvent:
             raise Unsupported(
                 "a Dirichlet draw has no rule for groups",
                 got=f"units of {k} records",
-                do="build the promise for the counts that a whole unit changes (T11)",
+                do="build the guarantee for the counts that a whole unit changes (T11)",
             )
         if self.kind == "rdp":
             return self._renyi_group(k)

@@ -393,10 +393,10 @@ class Guarantee:
     def _with(self, other: Guarantee, *, planned: bool) -> Guarantee:
         if self.neighbors != other.neighbors:
             raise Incompatible(
-                "promises about different neighbors do not add",
+                "guarantees about different neighbors do not add",
                 got=f"{self.neighbors} and {other.neighbors}",
                 allowed="one neighbor relation",
-                do="state both promises for the same relation; one about any two data sets holds "
+                do="state both guarantees for the same relation; one about any two data sets holds "
                 "for every relation: .restated(neighbors)",
             )
         theorem = "; ".join(dict.fromkeys(t for t in (self.theorem, other.theorem) if t))
@@ -448,9 +448,9 @@ class Guarantee:
         """
         if not implies_neighbors(self.neighbors, check_neighbors(neighbors)):
             raise Incompatible(
-                "a promise about one record says nothing of another relation",
+                "a guarantee about one record says nothing of another relation",
                 got=f"{self.neighbors}, to be restated for {neighbors}",
-                allowed=f"a promise for {ANY}",
+                allowed=f"a guarantee for {ANY}",
             )
         return replace(self, neighbors=neighbors)
 

@@ -79,10 +79,10 @@ def check_record_neighbors(neighbors: str) -> str:
         )
     if neighbors == ANY:
         raise DomainError(
-            "a bound per record promises nothing about whole data sets",
+            "a bound per record guarantees nothing about whole data sets",
             got=f"neighbors={neighbors!r}",
             allowed=f"{SUBSTITUTE}, {ADD_REMOVE}",
-            do="mollifiers promise that much: see pymc_private.mollify",
+            do="mollifiers guarantee that much: see pymc_private.mollify",
         )
     return neighbors
 
@@ -164,9 +164,9 @@ def rescale_to_distance(
     found = parse_distance_relation(relation)
     if found is None:
         raise Incompatible(
-            "only a promise by distance can be read at another distance",
+            "only a guarantee by distance can be read at another distance",
             got=relation,
-            allowed="promises of models with neighbors=Metric(...)",
+            allowed="guarantees of models with neighbors=Metric(...)",
             do="for groups of k records: .group(k)",
         )
     known = tuple(events)

@@ -89,7 +89,7 @@ class CountBudget:
             return cls(float(epsilon), check_delta(0.0 if delta is None else delta))
         if delta is None or not check_delta(delta) > 0.0:
             raise DomainError(
-                f"{given[0]}= says what a release costs, but not what it promises at which delta",
+                f"{given[0]}= says what a release costs, but not what it guarantees at which delta",
                 got=f"delta={delta}",
                 allowed="0 < delta < 1",
                 do="name the delta at which the ledger takes it and its reader is told epsilon",

@@ -279,14 +279,19 @@ def _find_stored_release(
     entry = ledger.find(name, key)
     if entry is not None:
         return job.restore(ledger.fetch(entry))
-    if name in ledger.names:
-        raise Incompatible(
-            f"the name '{name}' belongs to another charge in this ledger",
-            got=f"{job.another} or data_version, or a draw that never finished",
-            allowed="one plan per name",
-            do="choose another name, or again=True to charge anew",
-        )
-    return None
+    charged = ledger.names.get(name)
+    if charged is None:
+        return None
+    unfinished = key in charged
+    raise Incompatible(
+        f"the name '{name}' belongs to "
+        + ("a charge that was never completed" if unfinished else "another charge in this ledger"),
+        got="the same plan and data_version, whose release was stopped after its charge"
+        if unfinished
+        else f"{job.another} or data_version",
+        allowed="one plan per name",
+        do="choose another name, or again=True to charge anew",
+    )
 
 
 def _rehearse(job: ReleaseJob[Any]) -> None:

@@ -261,7 +261,7 @@ def _refuse_contradictions(
     stated = as_float(facts.get("epsilon", "inf"))
     if private and stated < epsilon * (1 - EPSILON_TOLERANCE):
         raise DomainError(
-            "The facts promise more privacy than the guarantee proves.",
+            "The facts claim more privacy than the guarantee proves.",
             got=f"epsilon = {facts['epsilon']} stated, {epsilon!r} proved",
             do="state guarantee.epsilon(delta)",
         )

@@ -34,7 +34,7 @@ TITLES = {
     "T26": "noisy counts",
     "T27": "reconstruction floor",
     "T28": "mass on a mode",
-    "T29": "pure promises from nearly exact draws",
+    "T29": "pure guarantees from nearly exact draws",
     "T30": "sums with Gaussian noise",
     "T31": "sensitivity of sums",
     "T32": "clipped scores of an outcome with two values",

@@ -282,7 +282,7 @@ class Proximal:
     def claim(self, private: PrivateModel) -> str:
         """Proved, with t or pure."""
         if self.pure and not self.strict:
-            return f"{REAL_ARITHMETIC}, a pure promise on a public grid"
+            return f"{REAL_ARITHMETIC}, a pure guarantee on a public grid"
         proved = PROVED if self.strict else REAL_ARITHMETIC
         t = format_number(self.terms(private).tv) if self.strict else f"{self.tv:g}"
         return f"{proved}, each draw within t = {t} of the posterior in total variation"
@@ -293,7 +293,7 @@ class Proximal:
             raise DomainError("tv is a total variation", got=repr(self.tv), allowed="0 < tv < 1")
         if self.strict and self.pure:
             raise Unsupported(
-                "a pure promise of the proximal sampler is not proved in floating point",
+                "a pure guarantee of the proximal sampler is not proved in floating point",
                 got="strict=True and pure=True",
                 allowed="strict=True with a delta; sampler='grid' for both, in few dimensions",
                 do="a small delta, or strict=False",

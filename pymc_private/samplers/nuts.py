@@ -74,7 +74,7 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
         )
     if states_per_run != 1:
         raise DomainError(
-            "states of one chain carry no promise: exact marginals are not enough (T19)",
+            "states of one chain carry no guarantee: exact marginals are not enough (T19)",
             got=f"states_per_run={states_per_run}",
             allowed="1: each released draw is the last state of a run of its own",
             do="ask for as many draws as you need; each is a fresh run",

@@ -161,7 +161,7 @@ def whiten(private: PrivateModel) -> Whitening:
         raise Unsupported(
             "a box does not stay one in the coordinates of a correlated prior",
             got="a MvNormal prior in a box",
-            allowed="independent priors where there is a box; a pure promise needs one",
+            allowed="independent priors where there is a box; a pure guarantee needs one",
             do="write it as mean + L @ z with z = pm.Normal('z', 0, 1, ...) and trim z; or leave "
             "it untrimmed, with a delta above zero",
         )

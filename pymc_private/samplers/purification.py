@@ -63,7 +63,7 @@ class PublicGrid:
             count = np.floor(upper / width) - first + 1.0
         if not np.all(np.isfinite(count) & (count >= 2.0)):
             raise Unsupported(
-                "the box of a parameter is too narrow for the public grid of a pure promise",
+                "the box of a parameter is too narrow for the public grid of a pure guarantee",
                 got="fewer than two points along a side",
                 allowed="sides longer than 2**-40 of their distance from zero",
                 do="a wider box, or shift the parameter towards zero",
@@ -115,7 +115,7 @@ def check_purified(private: PrivateModel, bits: int) -> None:
     """
     if not (type(bits) is int and FEWEST_BITS <= bits <= GRID_BITS):
         raise DomainError(
-            "bits= says how fine the public grid of a pure promise is",
+            "bits= says how fine the public grid of a pure guarantee is",
             got=repr(bits),
             allowed=f"a whole number from {FEWEST_BITS} to {GRID_BITS}",
         )

@@ -158,7 +158,7 @@ class NoiseScale:
                 "a sum of bounded terms protects whole records",
                 got=f"neighbors={self.relation!r}",
                 allowed=f"{SUBSTITUTE}, {ADD_REMOVE}",
-                do="declare the model with one of these; a Metric promises by distance, which "
+                do="declare the model with one of these; a Metric guarantees by distance, which "
                 "no bound on whole terms does",
             )
         check_count(self.records_per_unit, "records_per_unit")

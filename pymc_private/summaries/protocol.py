@@ -131,6 +131,10 @@ class Caution:
     text: str
     refuse: bool = False
 
+    def __repr__(self) -> str:
+        """The reason in words, as lists of them are printed."""
+        return f"refused: {self.text}" if self.refuse else self.text
+
 
 class Parameters(Protocol):
     """The parameters of a model as one unconstrained vector of length `size`."""

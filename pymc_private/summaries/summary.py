@@ -625,7 +625,7 @@ def _refuse_contradictions(guarantee: Guarantee, facts: dict[str, Any], private:
         )
     if private and as_float(facts["epsilon"]) < epsilon * (1 - EPSILON_TOLERANCE):
         raise DomainError(
-            "the facts promise more privacy than the guarantee proves",
+            "the facts claim more privacy than the guarantee proves",
             got=f"epsilon = {facts['epsilon']} stated, {epsilon!r} proved",
             allowed="facts['epsilon'] of at least what is proved",
         )

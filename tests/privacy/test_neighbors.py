@@ -32,7 +32,7 @@ def test_bounds_per_record_promise_nothing_about_whole_data_sets():
         lambda: Guarantee.dirichlet_of(1.0, 1.0, neighbors=ANY),
         lambda: Guarantee.noisy_counts_of(3, 1.0, neighbors=ANY),
     ):
-        with pytest.raises(DomainError, match="promises nothing about whole data sets"):
+        with pytest.raises(DomainError, match="guarantees nothing about whole data sets"):
             make()
 
 

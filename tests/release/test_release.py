@@ -193,7 +193,7 @@ def test_labels_that_are_not_text_or_numbers_become_text() -> None:
         ({"epsilon": float("nan")}, "NaN"),
         ({"epsilon": -1}, "wrong kind"),
         ({"draws": DRAWS + 1}, "other draws"),
-        ({"epsilon": 0.01}, "promise more privacy"),
+        ({"epsilon": 0.01}, "claim more privacy"),
     ],
 )
 def test_facts_off_the_list_or_false_are_refused(more, message) -> None:

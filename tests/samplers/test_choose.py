@@ -155,7 +155,7 @@ def test_a_coarse_grid_is_not_taken_unasked_and_the_refusal_tells_of_each_sample
     with pytest.raises(pmp.errors.Unsupported, match="no claim in floating point") as caught:
         choose_sampler(seven, strict=True, pure=True)
     said = str(caught.value)
-    for name in ("conjugate: this is no", "boxes: the box sampler", "proximal: a pure promise"):
+    for name in ("conjugate: this is no", "boxes: the box sampler", "proximal: a pure guarantee"):
         assert name in said
     assert "grid: its grid would be coarse (3 points along each coordinate)" in said
     assert "a delta above zero" in said

@@ -76,7 +76,7 @@ def _check_model(private: PrivateModel) -> None:
             "a cell changes by one however near two records are",
             got=str(private.metric),
             allowed='neighbors="substitute" or "add_remove"',
-            do="declare the model without Metric: its promise covers every distance",
+            do="declare the model without Metric: its guarantee covers every distance",
         )
     refuse_tempered(private)
     if private.graph.windows:

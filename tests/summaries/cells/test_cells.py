@@ -357,7 +357,7 @@ def test_what_cells_cannot_do_is_refused_with_its_cure():
         CellMechanism(private_mixture(mixture_data(n=29)), 0.5)
     with pytest.raises(Unsupported, match="nothing need be tempered"):
         CellMechanism(pmp.temper(model_of(private_mixture), 0.5), 0.5)
-    with pytest.raises(Unsupported, match="promise covers every distance"):
+    with pytest.raises(Unsupported, match="guarantee covers every distance"):
         CellMechanism(private_mixture(neighbors=pmp.Metric({"y": "absolute"})), 0.5)
 
 

@@ -1,9 +1,10 @@
-"""Pictures of the documentation that no single page computes: the landing page, the decision.
+"""Pictures of the documentation: of the landing page, the decision, and the finite family.
 
-    python -m benchmarks.docs_pictures [landing] [choose]
+    python -m benchmarks.docs_pictures [landing] [choose] [priors] [trims]
 
 `landing` takes minutes: it releases the Fair survey twice, as the demo does, and fits it once
-without privacy (the survey is public). `choose` draws the picture of docs/choose.md.
+without privacy (the survey is public). `choose` draws the picture of docs/choose.md, `priors` and
+`trims` those of docs/gallery.md.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from typing import Any
+
+from benchmarks import gallery
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 INK, QUESTION, ANSWER, LINE = "#1f2328", "#eef2f6", "#2b6298", "#656d76"
@@ -106,9 +109,18 @@ def save_choice() -> None:
         figure.savefig(IMAGES / "choose.svg", metadata={"Date": None})
 
 
+def save_priors() -> None:
+    """Write the two priors of the finite family."""
+    gallery.figure_1()[0].figure.savefig(IMAGES / "priors.png", dpi=130)
+
+
+def save_trims() -> None:
+    """Write the trim against the number of draws."""
+    gallery.trade_off_picture()[0].figure.savefig(IMAGES / "trims.png", dpi=130)
+
+
+PICTURES = {"choose": save_choice, "priors": save_priors, "trims": save_trims, "landing": landing}
+
 if __name__ == "__main__":
-    asked = sys.argv[1:] or ["choose", "landing"]
-    if "choose" in asked:
-        save_choice()
-    if "landing" in asked:
-        landing()
+    for name in sys.argv[1:] or PICTURES:
+        PICTURES[name]()

@@ -24,14 +24,11 @@ project_copyright = author
 version = release = installed_version("pymc-private")
 
 extensions = [
-    "matplotlib.sphinxext.plot_directive",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
 ]
-plot_formats = ["png"]
-plot_html_show_formats = plot_html_show_source_link = False
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # notebooks show the outputs that are stored in them
 nb_merge_streams = True
@@ -120,6 +117,16 @@ def link_theorems(
     lines[:] = [line if ">>>" in line else THEOREM.sub(link, line) for line in lines]
 
 
+def keep_sentences(
+    app: object, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
+    """Join what napoleon takes apart: the first line of a property has no type before a colon."""
+    place = next((k for k, line in enumerate(lines) if line.startswith(":type: ")), None)
+    if what == "property" and place is not None:
+        lines[0] = f"{lines.pop(place).removeprefix(':type: ')}: {lines[0]}"
+
+
 def setup(app: object) -> None:
     app.connect("source-read", fill_in_names)
+    app.connect("autodoc-process-docstring", keep_sentences)
     app.connect("autodoc-process-docstring", link_theorems)

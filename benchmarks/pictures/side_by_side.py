@@ -16,8 +16,9 @@ def draw():
         release = pmp.sample(draws, ledger=ledger, progressbar=False)
         summary = pmp.summarize(plan, ledger=ledger, progressbar=False)
         plain, noisy = (demo.sample_model(made) for made in (model, summary.model()))
-    return demo.plot_posteriors({
+    three = {
         "not private": compat.to_dataset(plain),
         demo.SUMMARY_NAME: compat.to_dataset(noisy),
         demo.DRAWS_NAME: release.posterior,
-    })  # fmt: skip
+    }
+    return demo.plot_posteriors(three)

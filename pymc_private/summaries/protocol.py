@@ -136,6 +136,15 @@ class Caution:
         return f"refused: {self.text}" if self.refuse else self.text
 
 
+def is_same_release(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
+    """Whether two releases hold the same numbers: a summary gives them in a new dictionary."""
+    if one is other:
+        return True
+    return one.keys() == other.keys() and all(
+        np.array_equal(one[name], other[name]) for name in one
+    )
+
+
 class Parameters(Protocol):
     """The parameters of a model as one unconstrained vector of length `size`."""
 

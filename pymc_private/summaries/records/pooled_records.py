@@ -34,6 +34,7 @@ from pymc_private.summaries.protocol import (
     Records,
     Released,
     SummaryNoise,
+    is_same_release,
 )
 from pymc_private.summaries.record_table import as_record_table
 from pymc_private.summaries.records.pooled_likelihood import (
@@ -282,7 +283,7 @@ class RecordMechanism:
     # ---- after the release -----------------------------------------------------------------------
     def stored(self, released: Mapping[str, np.ndarray]) -> PooledRecordLikelihood:
         """The likelihood of a released summary, kept for the last one that was asked for."""
-        if self._stored is None or self._stored[0] is not released:
+        if self._stored is None or not is_same_release(self._stored[0], released):
             self._stored = released, PooledRecordLikelihood.stored(released)
         return self._stored[1]
 

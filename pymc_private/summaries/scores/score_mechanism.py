@@ -37,6 +37,7 @@ from pymc_private.summaries.protocol import (
     Records,
     Released,
     SummaryNoise,
+    is_same_release,
 )
 from pymc_private.summaries.scores.clipped_scores import (
     ClippedScore,
@@ -389,7 +390,7 @@ class ScoreMechanism:
 
     def pooled(self, released: Mapping[str, np.ndarray]) -> PooledLikelihood:
         """The constants of the likelihood, computed once for each release."""
-        if self._pooled is None or self._pooled[0] is not released:
+        if self._pooled is None or not is_same_release(self._pooled[0], released):
             self._pooled = released, self._pooled_likelihood(released)
         return self._pooled[1]
 
@@ -428,7 +429,7 @@ class ScoreMechanism:
         self, released: Mapping[str, np.ndarray], large: CovariateReference
     ) -> list[NoisyScore]:
         """All released scores on the rows of their reference, prepared once for each release."""
-        if self._prepared is None or self._prepared[0] is not released:
+        if self._prepared is None or not is_same_release(self._prepared[0], released):
             self._prepared = released, self.noisy_scores(released, large.rows)
         return self._prepared[1]
 

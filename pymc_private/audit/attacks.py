@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -321,16 +321,17 @@ def reconstruction(
     Le Cam; Dimitrakakis et al. (2017), Lemma 18; Hoeffding (1963).
     """
     check_open_unit(false_alarm=false_alarm)
-    if len(worlds) < 2 or not all(len(outputs) for outputs in worlds.values()):
+    counts = [len(found) if isinstance(found, Sized) else 0 for found in worlds.values()]
+    if len(worlds) < 2 or not all(counts):
         raise DomainError(
             "reconstruction needs two data sets, with outputs of each",
-            got=f"{len(worlds)} data sets, with {[len(v) for v in worlds.values()]} outputs",
+            got=f"{len(worlds)} data sets, with {counts} outputs",
             allowed="{secret: outputs, ...} of two secrets or more, none without outputs",
             do="run the mechanism on the data set of each secret",
         )
     apart = distance if distance is not None else (lambda a, b: float(a != b))
     spend_false_alarm(false_alarm)
-    errors, fewest = [], min(len(outputs) for outputs in worlds.values())
+    errors, fewest = [], min(counts)
     for truth, published in worlds.items():
         lost = np.array([apart(guess(output), truth) for output in published], float)
         if not np.all((lost >= 0.0) & (lost <= largest)):

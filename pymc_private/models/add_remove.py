@@ -12,6 +12,7 @@ import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
 from pymc_private.analysis.record_dependence import sizing_inputs
 from pymc_private.analysis.traversal import library_class_name, walk
@@ -84,17 +85,30 @@ def _computes_with_length(graph: RecordGraph, sources: Sequence[Source]) -> bool
     axes = {graph.data[source.name]: source.axis for source in sources}
 
     def rule(node: Apply, facts: Sequence[bool]) -> list[bool]:
+        array, axis = _length_that_is_read(node)
+        if array in axes and axis != axes[array]:
+            return [False] * len(node.outputs)
         if isinstance(node.op, Shape | Shape_i):
-            axis = axes.get(node.inputs[0])
-            public = axis is not None and isinstance(node.op, Shape_i) and node.op.i != axis
-            reads = not public and not axes.keys().isdisjoint(ancestors(node.inputs))
-            return [reads] * len(node.outputs)
+            return [not axes.keys().isdisjoint(ancestors(node.inputs))] * len(node.outputs)
         sizing = set(sizing_inputs(node))
         values = zip(node.inputs, facts, strict=True)
         return [any(fact for v, fact in values if v not in sizing)] * len(node.outputs)
 
     leaves = {v: False for v in ancestors([graph.record]) if v.owner is None}
     return walk([graph.record], leaves, rule, lambda constant: False)[graph.record]
+
+
+def _length_that_is_read(node: Apply) -> tuple[Variable | None, int]:
+    """The array and the axis whose length a node gives, and of its shape nothing else."""
+    if isinstance(node.op, Shape_i):
+        return node.inputs[0], node.op.i
+    shape = node.inputs[0].owner if isinstance(node.op, Subtensor) else None
+    if shape is None or not isinstance(shape.op, Shape):
+        return None, 0
+    (entry,) = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+    if not isinstance(entry, Constant):  # a slice, or a place that is computed
+        return None, 0
+    return shape.inputs[0], int(entry.data) % shape.inputs[0].type.ndim
 
 
 def _is_row_wise_with_one_more(

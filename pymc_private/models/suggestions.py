@@ -57,7 +57,8 @@ def missing_domain_error(
             found = [*found, *_likely_constants(model, found, records)]
     public: Any = options.get("public", ())
     constants = [c.name for c in found if c.kind == CONSTANT_KIND and c.name not in public]
-    call = _call_to_paste(model, found, records, declared, options)
+    wanted = [c for c in found if (c.name in names if names else c.shape)]
+    call = _call_to_paste(model, wanted, records, declared, options)
     return DomainError(
         "a private variable has no declared domain" if names else "say what one record is",
         got=", ".join(names) or None,

@@ -167,6 +167,9 @@ def _rows_of(
         raise _with_advice(candidates.refusal(), request)
     value = partial(_value, temper=request.temper)
     coarse = max(rows, key=value)
+    if coarse.power < 1 and not request.temper:  # closer bounds may fit
+        rows = [candidates.finely(row, budget) for row in rows]
+        coarse = max(rows, key=value)
     best = candidates.finely(coarse, budget)
     rows = [best if row is coarse else row for row in rows]
     if best.power < 1 and not request.temper:

@@ -27,6 +27,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_private.analysis import simplify
 from pymc_private.analysis.continuity import dependent_variables
+from pymc_private.analysis.rewrites.constant_terms import without_constant_terms
 from pymc_private.analysis.traversal import rebuild
 
 MOST_PREDICTORS = 3
@@ -64,7 +65,7 @@ class DensityGraphs:
     ) -> None:
         self.source, self.inputs, self.shapes = value, list(inputs), list(shapes)
         self.sizes = [int(np.prod(shape)) for shape in shapes]
-        value = simplify([value])[0]
+        value = without_constant_terms(simplify([value])[0], self.inputs)
         self.boxes = self._placeholders((None,))
         first = [value, *_gradient_graphs(value, self.inputs)]
         graphs = vectorize_graph(_checks_as_switches(first), replace=self.boxes)

@@ -32,6 +32,10 @@ def boxed():
     return pmp.trim(coins(), box={"slope": (-1, 1)})
 
 
+def verb_named(name):
+    return getattr(pmp, name, None) or getattr(pmp.certificates, name)
+
+
 REFUSED = {
     "L below the least of ell": (
         lambda: pmp.trim(shifted(), lipschitz=0.5), DomainError, "so little"
@@ -55,7 +59,7 @@ REFUSED = {
     "a power in words": (lambda: pmp.temper(coins(), "half"), DomainError, "power"),
     **{
         f"{verb} of a model that was not declared": (
-            lambda verb=verb, rest=rest: getattr(pmp, verb)(coins().base, **rest),
+            lambda verb=verb, rest=rest: verb_named(verb)(coins().base, **rest),
             DomainError, "no private model",
         )
         for verb, rest in {

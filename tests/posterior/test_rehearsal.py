@@ -321,6 +321,7 @@ def test_the_model_of_the_rehearsal_holds_no_private_value():
 # ---- no refusal where the draw would succeed ----------------------------------------------------
 @pytest.mark.parametrize("one", [pytest.param(e, id=e.name) for e in ZOO])
 @pytest.mark.audit
+@pytest.mark.filterwarnings("ignore:calibrate clipped")
 def test_models_that_calibrate_pass_the_rehearsal(one: Entry):
     data = one.data(np.random.default_rng(1), 37)
     try:

@@ -38,27 +38,63 @@ Formula = TypeVar("Formula", bound=Callable[..., Any])
 
 
 def vectorized(formula: Formula) -> Formula:
-    """Let a formula of numbers take arrays as well: they broadcast, and floats are returned."""
+    """Let a formula of numbers take arrays as well: they broadcast, and floats are returned.
+
+    What is annotated as `float` or `int` has to be a number.
+    """
     names = inspect.signature(formula)
+    numbers = {k for k, p in names.parameters.items() if p.annotation in ("float", "int")}
+
+    def of_numbers(**values: Any) -> Any:
+        for name in numbers & values.keys():
+            values[name] = _plain_number(name, values[name])
+        return formula(**values)
 
     @functools.wraps(formula)
     def call(*args: Any, **kwargs: Any) -> Any:
         given = names.bind(*args, **kwargs)
-        arrays = {k: np.asarray(v, object) for k, v in given.arguments.items() if _is_array(v)}
+        arrays = {k: np.asarray(v, object) for k, v in given.arguments.items() if _is_array(k, v)}
         if not arrays:
-            return formula(*args, **kwargs)
-        shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
+            return of_numbers(**given.arguments)
+        shape = _common_shape(arrays)
         flat = {k: np.broadcast_to(array, shape).ravel() for k, array in arrays.items()}
         rest = {k: v for k, v in given.arguments.items() if k not in arrays}
         count = int(np.prod(shape))
-        values = [formula(**rest, **{k: a[i] for k, a in flat.items()}) for i in range(count)]
+        values = [of_numbers(**rest, **{k: a[i] for k, a in flat.items()}) for i in range(count)]
         return np.array(values, float).reshape(shape)
 
     return call  # type: ignore[return-value]
 
 
-def _is_array(value: Any) -> bool:
-    return np.ndim(value) > 0 and not isinstance(value, str)
+def _plain_number(name: str, value: Any) -> Any:
+    """One number that has a double, not in an array."""
+    if not is_number(value) or (isinstance(value, int) and abs(value) > sys.float_info.max):
+        got, allowed = short_repr(value)[:60], "a number that a double can hold"
+        raise DomainError(f"{name} is a number", got=got, allowed=allowed)
+    return value.item() if isinstance(value, np.ndarray) else value
+
+
+def _is_array(name: str, value: Any) -> bool:
+    try:
+        return np.ndim(value) > 0 and not isinstance(value, str)
+    except (TypeError, ValueError):
+        raise DomainError(
+            f"{name}= is a number or an array of numbers",
+            got=f"a {type(value).__name__} that is no array",
+            allowed="rows of one length",
+        ) from None
+
+
+def _common_shape(arrays: Mapping[str, np.ndarray]) -> tuple[int, ...]:
+    shapes = {name: array.shape for name, array in arrays.items()}
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        raise DomainError(
+            f"arrays that are given together have shapes that broadcast: {', '.join(shapes)}",
+            got=", ".join(map(str, shapes.values())),
+            allowed="one shape, or lengths of 1",
+        ) from None
 
 
 def refuse_mask(values: Any, what: str) -> None:

@@ -37,6 +37,18 @@ def test_what_reads_a_parameter_stays():
     assert difference(lambda b, y: pt.switch(b > 1.5, y, y + 7.0).sum()) == -21.0
 
 
+def test_terms_that_are_read_many_times_are_taken_apart_once():
+    """Twice the work for each branch would be a million times the work here."""
+
+    def nested(b, y):
+        term = b * y
+        for k in range(20):
+            term = pt.switch(y > k / 20.0, term + pt.log(y), term - b)
+        return term.sum()
+
+    assert np.isfinite(difference(nested))
+
+
 def test_a_record_at_the_end_of_its_domain_leaves_draws_to_find():
     """The density of a Gamma outcome is 0 at 0, whatever its rate."""
     with pm.Model(coords={"p": range(3)}) as model:

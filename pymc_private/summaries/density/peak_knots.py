@@ -33,6 +33,8 @@ DRAWS, SEED = 9, 20261127
 """Parameters from the prior at which the spread is taken; its median counts."""
 MARGIN = 2.0
 """Knots on either side of those that a second chunk of records needs."""
+MOST_KNOTS = 4096
+"""No more are kept beside those of a chunk of records: scattered ones would share none."""
 NEAR_ONE = 1e-6
 """Largest error of a total probability of interpolated nodes."""
 
@@ -108,7 +110,8 @@ class PeakKnots:
             if np.isin(wanted, last[1]).all():
                 return last[1:]
             ends = np.concatenate([wanted, wanted - MARGIN, wanted + MARGIN, last[1]])
-            wanted = np.unique(ends)
+            more = np.unique(ends)
+            wanted = more if len(more) <= MOST_KNOTS else wanted
         predictors = np.insert(np.repeat(others, len(wanted), axis=0), self.place, 0.0, axis=1)
         predictors[:, self.place] = wanted * self.step
         none = {

@@ -185,3 +185,14 @@ def test_which_densities_have_knots():
     two = OutcomeSupport("continuous", domain=(-9.0, 9.0), modes=2)
     assert peak_knots(made_up(), two, rows) is None
     assert peak_knots(made_up(), OutcomeSupport("finite", levels=(0.0, 1.0)), rows) is None
+
+
+def test_scattered_rows_leave_few_knots_behind_and_change_no_bit(monkeypatch):
+    monkeypatch.setattr(module, "MOST_KNOTS", 100)
+    family, knots = FAMILIES["normal"], PeakKnots(1, 0.25)
+    rng = np.random.default_rng(5)
+    for _ in range(6):
+        nodes_of(family, rng.uniform(-1e5, 1e5, 40), knots)
+        assert len(knots._kept[1]) <= 100
+    fresh = nodes_of(family, ETA, PeakKnots(1, 0.25))
+    assert np.array_equal(nodes_of(family, ETA, knots).mass, fresh.mass)

@@ -42,6 +42,7 @@ from pymc_private.privacy.validation import (
     exact_fraction,
     listed,
     refuse_mask,
+    takes_numbers,
     vectorized,
 )
 
@@ -531,6 +532,7 @@ class Study(BoundsTable):
         return ax
 
 
+@takes_numbers
 def study(
     R: float,
     information: float,

@@ -31,6 +31,7 @@ from pymc_private.privacy.validation import (
     check_open_unit,
     check_positive,
     refuse_mask,
+    takes_numbers,
     vectorized,
 )
 
@@ -229,6 +230,7 @@ class Adversary(BoundsTable):
         return ax
 
 
+@takes_numbers
 def adversary(guarantee: Guarantee, records: Sequence[int] = DEFAULT_RECORDS) -> Adversary:
     """Tabulate what an adversary learns who knows all but a few records.
 
@@ -262,6 +264,7 @@ def adversary(guarantee: Guarantee, records: Sequence[int] = DEFAULT_RECORDS) ->
     return Adversary(f"{claim} (delta(0) = {format_number(guarantee.delta(0.0))})", tuple(rows))
 
 
+@takes_numbers
 def partition_radius(draws: int, cells: int, failure: float) -> float:
     """How far N draws' shares of m cells lie from their probabilities, in L1, but for `failure`.
 
@@ -292,6 +295,7 @@ def partition_radius(draws: int, cells: int, failure: float) -> float:
     return min(2.0, math.sqrt(2.0 * (log_events - math.log(failure)) / n) * ROUND_UP_FACTOR)
 
 
+@takes_numbers
 def separable_records(R: float, draws: int, failure: float, cells: int = 2) -> int:
     """Fewest records in which data sets must differ for the partition adversary to be sure.
 

@@ -16,6 +16,7 @@ from pymc_private.privacy.validation import (
     check_counts,
     check_nonnegative,
     double_up,
+    takes_numbers,
     vectorized,
 )
 
@@ -112,6 +113,7 @@ class Robustness(BoundsTable):
         return ax
 
 
+@takes_numbers
 def robustness(R: float, records: Sequence[int] = DEFAULT_RECORDS) -> Robustness:
     """Tabulate how far the posterior moves when records change.
 

@@ -11,7 +11,12 @@ from pymc_private.privacy.bounded_range import br_eps, br_zcdp_tight
 from pymc_private.privacy.plots import plot_epsilon_growth
 from pymc_private.privacy.renyi import zcdp_to_eps
 from pymc_private.privacy.rounding import format_number, times_up
-from pymc_private.privacy.validation import check_count, check_nonnegative, check_open_unit
+from pymc_private.privacy.validation import (
+    check_count,
+    check_nonnegative,
+    check_open_unit,
+    takes_numbers,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,6 +74,7 @@ class EpsilonComparison:
         return f"epsilon at delta = {delta} of draws of range {R}"
 
 
+@takes_numbers
 def compare(
     R: float, draws: Sequence[int] = DEFAULT_DRAWS, delta: float = 1e-6
 ) -> EpsilonComparison:

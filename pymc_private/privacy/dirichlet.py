@@ -35,11 +35,13 @@ from pymc_private.privacy.validation import (
     check_open_unit,
     check_positive,
     check_renyi_order,
+    takes_numbers,
     vectorized,
 )
 
 
 # ---- divergences and their older bounds ----------------------------------------------------
+@takes_numbers
 def dirichlet_rdp(order: float, u: Sequence[float], v: Sequence[float]) -> float:
     """Renyi divergence D_l(Dir(u) || Dir(v)), rounded up.
 
@@ -91,6 +93,7 @@ def dirichlet_rdp(order: float, u: Sequence[float], v: Sequence[float]) -> float
     return max(0.0, arb_upper(formula))
 
 
+@takes_numbers
 def dirichlet_expected_kl(counts: Sequence[float], r: float, alpha: float) -> float:
     """Expected KL(f / sum f || y) of one draw y ~ Dir(r f + alpha): its cost in accuracy.
 
@@ -368,6 +371,7 @@ class DirichletPlan:
     expected_kl: float
 
 
+@takes_numbers
 def dirichlet_plan(epsilon: float, delta: float, profile: Sequence[float]) -> DirichletPlan:
     """Power r and parameter alpha of one Dirichlet draw with the least expected divergence.
 
@@ -514,6 +518,7 @@ def dirichlet_population_tv(n: float, beta: float, cells: int, r: float, alpha: 
     return min(1.0, (sampling + math.sqrt(0.5 * high)) * (1.0 + 1e-12))
 
 
+@takes_numbers
 def plot_sample_size(
     cells: int, r: float, alpha: float, ax: Any = None, *, betas: Sequence[float] = (0.05, 0.001)
 ) -> Any:

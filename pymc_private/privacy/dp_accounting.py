@@ -14,6 +14,7 @@ from typing import Any
 from flint import arb
 
 from pymc_private.errors import Unsupported
+from pymc_private.privacy.argument_kinds import GUARANTEE, takes
 from pymc_private.privacy.event import PrivacyEvent
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import SUBSTITUTE, check_record_neighbors
@@ -73,6 +74,7 @@ def from_event(event: Any, **options: Any) -> Guarantee:
     )
 
 
+@takes(guarantee=GUARANTEE)
 def to_event(guarantee: Guarantee) -> Any:
     """Event of dp-accounting for a guarantee.
 

@@ -27,9 +27,11 @@ from pymc_private.privacy.validation import (
     check_positive,
     double_up,
     exact_fraction,
+    takes_numbers,
 )
 
 
+@takes_numbers
 def draws_affordable(epsilon: float, delta: float, R: float) -> int:
     """Most posterior draws of range R that fit (epsilon, delta).
 
@@ -119,6 +121,7 @@ def _largest_whole(fits: Callable[[int], bool], low: int, high: int) -> int:
     return low
 
 
+@takes_numbers
 def range_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
     """Largest range R (nats) of which so many draws fit (epsilon, delta).
 
@@ -148,6 +151,7 @@ def range_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
     return _largest_argument(lambda R: br_eps(delta, draws, R), epsilon)
 
 
+@takes_numbers
 def mollifier_affordable(
     epsilon: float, delta: float, draws: int = 1, share: float | None = None
 ) -> float:
@@ -182,6 +186,7 @@ def mollifier_affordable(
     return max(pure, _largest_argument(curve, delta))
 
 
+@takes_numbers
 def power_affordable(epsilon: float, delta: float, draws: int, R: float) -> float:
     """Largest power in (0, 1] of a likelihood of range R whose draws fit (epsilon, delta).
 
@@ -217,6 +222,7 @@ def power_affordable(epsilon: float, delta: float, draws: int, R: float) -> floa
     return _largest_argument(lambda power: br_eps(delta, draws, times_up(power, R)), epsilon)
 
 
+@takes_numbers
 def mu_affordable(epsilon: float, delta: float) -> float:
     """Largest mu whose Gaussian curve passes below (epsilon, delta).
 
@@ -246,6 +252,7 @@ def mu_affordable(epsilon: float, delta: float) -> float:
     return _largest_argument(lambda mu: gdp_delta(epsilon, mu), delta)
 
 
+@takes_numbers
 def rho_affordable(epsilon: float, delta: float) -> float:
     """Largest rho of zCDP that fits (epsilon, delta).
 

@@ -21,6 +21,7 @@ from pymc_private.privacy.validation import (
     check_count,
     check_nonnegative,
     check_positive,
+    takes_numbers,
     vectorized,
 )
 
@@ -289,6 +290,7 @@ def mode_capture_bound(mass: float, kl_inside: float, gain: float, epsilon: floa
 
 
 # ---- the closest member of a mollifier ------------------------------------------------------
+@takes_numbers
 def mollify(P: Sequence[float], Q0: Sequence[float], epsilon: float) -> np.ndarray:
     """Member of the mollifier closest to P: clip(P / C, e^-h Q0, e^h Q0), with unit mass.
 
@@ -320,6 +322,7 @@ def mollify(P: Sequence[float], Q0: Sequence[float], epsilon: float) -> np.ndarr
     return np.array([float(x.mid()) for x in _mollified_balls(p, q, epsilon)])
 
 
+@takes_numbers
 def mollify_gain(P: Sequence[float], Q0: Sequence[float], epsilon: float) -> float:
     """KL(P, Q0) - KL(P, mollify(P, Q0, epsilon)), rounded down: at most epsilon / 2.
 

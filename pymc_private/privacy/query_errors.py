@@ -11,6 +11,7 @@ from pymc_private.privacy.validation import (
     check_nonnegative,
     check_open_unit,
     check_positive,
+    takes_numbers,
 )
 
 ROUNDING_FACTOR = 1.0 + 1e-14
@@ -18,6 +19,7 @@ NET_RADII = 120
 """Number of radii of nets that are tried, each 0.78 of the one before."""
 
 
+@takes_numbers
 def psaqr_loss(n_draws: int, delta: float, n_responses: int, n_queries: int) -> float:
     """Loss of the empirically best response against the optimum, for utilities in [0, 1].
 
@@ -52,6 +54,7 @@ def psaqr_loss(n_draws: int, delta: float, n_responses: int, n_queries: int) -> 
     return _uniform_loss(n_draws, math.log(n_responses) + math.log(n_queries) - math.log(delta))
 
 
+@takes_numbers
 def psaqr_net_loss(
     n_draws: int,
     delta: float,
@@ -118,6 +121,7 @@ def psaqr_net_loss(
     ) * ROUNDING_FACTOR
 
 
+@takes_numbers
 def psaqr_dialogue_loss(n_draws: int, delta: float, responses: Sequence[int]) -> list[float]:
     """Losses of a dialogue: each question may depend on the responses given before it.
 
@@ -163,6 +167,7 @@ def _uniform_loss(n_draws: int, log_cases: float) -> float:
     return 2.0 * math.sqrt((math.log(2.0) + log_cases) / (2.0 * n_draws)) * ROUNDING_FACTOR
 
 
+@takes_numbers
 def dkw_halfwidth(n: int, beta: float) -> float:
     """One-sided half-width sqrt(ln(1/beta) / (2 n)) of an empirical CDF.
 

@@ -42,28 +42,65 @@ def vectorized(formula: Formula) -> Formula:
 
     What is annotated as `float` or `int` has to be a number.
     """
-    names = inspect.signature(formula)
-    numbers = {k for k, p in names.parameters.items() if p.annotation in ("float", "int")}
-
-    def of_numbers(**values: Any) -> Any:
-        for name in numbers & values.keys():
-            values[name] = _plain_number(name, values[name])
-        return formula(**values)
+    signature = inspect.signature(formula)
+    kinds = {k: str(p.annotation) for k, p in signature.parameters.items()}
 
     @functools.wraps(formula)
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = names.bind(*args, **kwargs)
-        arrays = {k: np.asarray(v, object) for k, v in given.arguments.items() if _is_array(k, v)}
+        given = signature.bind(*args, **kwargs).arguments
+        arrays = {k: np.asarray(v, object) for k, v in given.items() if _is_array(k, v)}
+        rest = _plain_numbers({k: v for k, v in given.items() if k not in arrays}, kinds)
         if not arrays:
-            return of_numbers(**given.arguments)
+            return formula(**rest)
         shape = _common_shape(arrays)
         flat = {k: np.broadcast_to(array, shape).ravel() for k, array in arrays.items()}
-        rest = {k: v for k, v in given.arguments.items() if k not in arrays}
-        count = int(np.prod(shape))
-        values = [of_numbers(**rest, **{k: a[i] for k, a in flat.items()}) for i in range(count)]
+        each = [{k: a[i] for k, a in flat.items()} for i in range(int(np.prod(shape)))]
+        values = [formula(**rest, **_plain_numbers(one, kinds)) for one in each]
         return np.array(values, float).reshape(shape)
 
     return call  # type: ignore[return-value]
+
+
+def takes_numbers(function: Formula) -> Formula:
+    """Refuse what is no number, or no list of them, where numbers are annotated."""
+    signature = inspect.signature(function)
+    kinds = {k: str(p.annotation) for k, p in signature.parameters.items()}
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:  # Python says best which argument is missing or unknown
+            return function(*args, **kwargs)
+        for name, value in given.items():
+            if kinds[name] in ("Sequence[float]", "Sequence[int]"):
+                _check_numbers(name, value)
+        return function(**_plain_numbers(given, kinds))
+
+    return call  # type: ignore[return-value]
+
+
+def _plain_numbers(given: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments, those that are annotated as one number as such."""
+    found = dict(given)
+    for name, value in given.items():
+        kind = kinds[name]
+        if kind in ("float", "int") or (kind == "float | None" and value is not None):
+            found[name] = _plain_number(name, value)
+    return found
+
+
+def _check_numbers(name: str, values: Any) -> None:
+    """Refuse what is no array or list of numbers."""
+    try:
+        array = np.asarray(values)
+    except Exception:  # of whatever library the values come from
+        array = np.asarray(None)
+    is_listed = array.ndim > 0 and not isinstance(values, str | bytes | Mapping)
+    if not (is_listed and (array.dtype.kind in "iufb" or all(map(is_number, array.flat)))):
+        raise DomainError(
+            f"{name} are numbers", got=f"a {type(values).__name__}", allowed="a list or an array"
+        )
 
 
 def _plain_number(name: str, value: Any) -> Any:
@@ -71,7 +108,10 @@ def _plain_number(name: str, value: Any) -> Any:
     if not is_number(value) or (isinstance(value, int) and abs(value) > sys.float_info.max):
         got, allowed = short_repr(value)[:60], "a number that a double can hold"
         raise DomainError(f"{name} is a number", got=got, allowed=allowed)
-    return value.item() if isinstance(value, np.ndarray) else value
+    plain = value.item() if isinstance(value, np.ndarray | np.generic) else value
+    if isinstance(plain, Decimal):
+        return Fraction(plain) if plain.is_finite() else float(plain)
+    return plain
 
 
 def _is_array(name: str, value: Any) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pymc_private as pmp
+from pymc_private import privacy
 from pymc_private.errors import DomainError
 from pymc_private.privacy.argument_kinds import (
     CLAIM,
@@ -61,3 +62,22 @@ def test_masked_arrays_classes_and_missing_arguments_are_refused():
         TEXT.of(np.array(["auto", "x"]), "method", "f")
     with pytest.raises(TypeError, match="size"):
         area()
+
+
+# ---- formulas of numbers ------------------------------------------------------------------------
+@pytest.mark.parametrize("junk", [None, True, "x", {}, [[1, 2], [3]], 1j, 10**400, Decimal("NaN")])
+def test_formulas_refuse_what_is_no_number_before_they_compute(junk):
+    with pytest.raises(DomainError, match="number"):
+        privacy.gdp_delta(junk, 1.0)
+    with pytest.raises(DomainError, match="number"):
+        privacy.draws_affordable(1.0, junk, 0.5)
+    with pytest.raises(DomainError, match="number"):
+        privacy.dirichlet_expected_kl(junk, 0.5, 1.0)
+
+
+def test_formulas_take_numbers_of_every_type():
+    expected = privacy.gdp_delta(0.5, 1.0)
+    for half in (Fraction(1, 2), Decimal("0.5"), np.float32(0.5), np.array(0.5)):
+        assert privacy.gdp_delta(half, 1) == expected
+    with pytest.raises(DomainError, match="shapes that broadcast"):
+        privacy.gdp_delta([0.5, 1.0], [1.0, 2.0, 3.0])

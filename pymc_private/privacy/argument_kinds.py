@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.validation import is_number, refuse_mask
+from pymc_private.privacy.validation import is_number, plain_number, refuse_mask
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -96,14 +94,10 @@ def _described(value: Any) -> str:
 
 def _number(value: Any) -> Any:
     """One real number; fractions and decimals stay exact, infinity is a float."""
-    if not is_number(value):
-        raise _UnfitError
-    plain = value.item() if isinstance(value, np.ndarray | np.generic) else value
     try:
-        approximate = float(plain)
-    except OverflowError:
+        return plain_number("this", value)
+    except DomainError:
         raise _UnfitError from None
-    return approximate if isinstance(plain, Decimal) and math.isinf(approximate) else plain
 
 
 def _double(value: Any) -> Any:

@@ -9,6 +9,7 @@ since that one was rounded up. Exact rationals are stored as the text ``"p/q"``.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import math
@@ -86,7 +87,7 @@ def _plain_numbers(given: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[s
     for name, value in given.items():
         kind = kinds[name]
         if kind in ("float", "int") or (kind == "float | None" and value is not None):
-            found[name] = _plain_number(name, value)
+            found[name] = plain_number(name, value)
     return found
 
 
@@ -103,15 +104,23 @@ def _check_numbers(name: str, values: Any) -> None:
         )
 
 
-def _plain_number(name: str, value: Any) -> Any:
-    """One number that has a double, not in an array."""
-    if not is_number(value) or (isinstance(value, int) and abs(value) > sys.float_info.max):
-        got, allowed = short_repr(value)[:60], "a number that a double can hold"
-        raise DomainError(f"{name} is a number", got=got, allowed=allowed)
-    plain = value.item() if isinstance(value, np.ndarray | np.generic) else value
-    if isinstance(plain, Decimal):
-        return Fraction(plain) if plain.is_finite() else float(plain)
-    return plain
+def plain_number(name: str, value: Any) -> Any:
+    """One real number; fractions and decimals stay exact, infinity is a float.
+
+    Raises
+    ------
+    DomainError
+        It is no number, or larger than any double.
+    """
+    if is_number(value):
+        plain = value.item() if isinstance(value, np.ndarray | np.generic) else value
+        with contextlib.suppress(OverflowError):
+            approximate = float(plain)
+            if not isinstance(plain, Decimal):
+                return plain
+            return approximate if math.isinf(approximate) else Fraction(plain)
+    got, allowed = short_repr(value)[:60], "a number that a double can hold"
+    raise DomainError(f"{name} is a number", got=got, allowed=allowed)
 
 
 def _is_array(name: str, value: Any) -> bool:

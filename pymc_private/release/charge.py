@@ -285,8 +285,9 @@ def _find_stored_release(
     unfinished = key in charged
     raise Incompatible(
         f"the name '{name}' belongs to "
-        + ("a charge that was never completed" if unfinished else "another charge in this ledger"),
-        got="the same plan and data_version, whose release was stopped after its charge"
+        + ("a charge that is not completed" if unfinished else "another charge in this ledger"),
+        got="the same plan and data_version; its release was stopped after the charge, or is still "
+        "under way"
         if unfinished
         else f"{job.another} or data_version",
         allowed="one plan per name",

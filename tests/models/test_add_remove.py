@@ -331,3 +331,19 @@ def test_sequences_are_refused_alike(one):
         return one.privatize(one.draw(np.random.default_rng(n), n), neighbors="add_remove")
 
     assert assert_blind(build)[0] == "refused"
+
+
+def test_lengths_of_other_axes_than_that_of_the_records_are_public():
+    """A multivariate density reads how many entries its outcome has."""
+
+    def declared(length):
+        with pm.Model() as model:
+            y = pm.Data("y", np.linspace(0.0, 1.0, 10).reshape(5, 2))
+            pm.Potential("l", -((y - pm.Normal("b", 0, 1)).sum(axis=1) ** 2) * length(y))
+        return pmp.privatize(model, records={"y": 0}, domain={"y": (0, 1)}, neighbors="add_remove")
+
+    for public in (lambda y: y.shape[1], lambda y: y.shape[-1]):
+        declared(public)
+    for secret in (lambda y: y.shape[0], lambda y: y.shape[-2], lambda y: y.T.shape[1]):
+        with pytest.raises(pmp.errors.Unsupported, match="protects the number of records"):
+            declared(secret)

@@ -95,7 +95,7 @@ def test_a_draw_that_stops_stays_charged_and_says_nothing_of_the_data(
     assert len(ledger.entries) == 1
     assert ledger.find("main", ledger.entries[0].key) is None
     monkeypatch.undo()
-    with pytest.raises(pmp.errors.Incompatible, match="whose release was stopped"):
+    with pytest.raises(pmp.errors.Incompatible, match="release was stopped after the charge"):
         draw(plan, ledger, name="main")
     draw(plan, ledger, name="main", again=True)
     assert len(ledger.entries) == 2

@@ -102,17 +102,28 @@ def worst_escape(
     cells = random_cells(target.lower, target.upper, near, count, seed=1)
     lower, upper = (np.array(ends) for ends in zip(*cells, strict=True))
     anchor, found = all_forms(target, lower, upper)
+    constant = constant_left_out(target, value, points_of(*cells[0], near, rng))
     for k, (low, high) in enumerate(cells):
         if all(np.isposinf(pieces.constant[k]) for pieces in found):
             continue
         points = points_of(low, high, near, rng)
-        density = np.array([value(point) for point in points])
+        density = np.array([value(point) for point in points]) - constant
         for pieces in found:
             if not np.isposinf(pieces.constant[k]):
                 tops = envelope_height(pieces.take(np.full(len(points), k)), points - anchor[k])
                 some = density > -np.inf  # else nothing can be above it
                 worst = max(worst, np.max(density[some] - tops[some], initial=-np.inf))
     return worst
+
+
+def constant_left_out(
+    target: Target, value: Callable[[np.ndarray], float], points: np.ndarray
+) -> float:
+    """What the terms amount to that read no parameter: a density is up to a constant."""
+    with np.errstate(invalid="ignore"):
+        apart = np.array([value(point) for point in points]) - target.values(points)
+    known = apart[np.isfinite(apart)]
+    return float(np.median(known)) if len(known) else 0.0
 
 
 def finite_forms(target: Target, near: Sequence[float], count: int = 40) -> list[int]:

@@ -120,10 +120,11 @@ def constant_left_out(
     target: Target, value: Callable[[np.ndarray], float], points: np.ndarray
 ) -> float:
     """What the terms amount to that read no parameter: a density is up to a constant."""
+    density = np.array([value(point) for point in points])
     with np.errstate(invalid="ignore"):
-        apart = np.array([value(point) for point in points]) - target.values(points)
-    known = apart[np.isfinite(apart)]
-    return float(np.median(known)) if len(known) else 0.0
+        low, high = target.value_bounds(points)
+        known = np.isfinite(density) & (high - low <= 1e-12 * (1.0 + np.abs(low)))
+        return float(np.median((density - low)[known])) if known.any() else 0.0
 
 
 def finite_forms(target: Target, near: Sequence[float], count: int = 40) -> list[int]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import json
 import os
+import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -38,6 +40,14 @@ hypothesis.settings.register_profile("audit", deadline=None, max_examples=1000, 
 hypothesis.settings.load_profile("desk")
 
 gc.disable()  # what is imported stays: nothing to collect before the first test
+
+
+@pytest.fixture(autouse=True)
+def _close_figures() -> Iterator[None]:
+    """No figure stays open behind a test: pyplot warns of many, and warnings are errors."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def pytest_collection_finish() -> None:

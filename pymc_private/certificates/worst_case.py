@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_private.privacy.plots import axes_or_new
 from pymc_private.privacy.rounding import format_number
 
 MOST_PLOTTED = 14
@@ -53,11 +54,7 @@ def plot_worst_case(
     `is_relaxed` says whether the values are of the bound alone: then no such records need exist.
     """
     shown = list(values)[:MOST_PLOTTED]
-    if ax is None:
-        from matplotlib.figure import Figure
-
-        height = 1.5 + 0.32 * max(len(shown), 2)
-        ax = Figure(figsize=(6.4, height), layout="constrained").add_subplot()
+    ax = axes_or_new(ax, 6.4, 1.5 + 0.32 * max(len(shown), 2))
     for k, value in enumerate(shown):
         ax.plot([0, 1], [k, k], color="0.85", lw=5, solid_capstyle="round", zorder=1)
         ax.text(-0.045, k, f"{value.low:.3g}", ha="right", va="center", fontsize="small")

@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from pymc_private.privacy.plots import axes_or_new
 from pymc_private.summaries.plots import CHOSEN_COLOR, LINE_COLOR, OTHER_COLOR
 
 
 def plot_check(check: Any, ax: Any = None) -> Any:
     """Plot z of each departure over the band that holds 95% of them under the fitted model."""
-    if ax is None:
-        from matplotlib.figure import Figure
-
-        height = 1.2 + 0.4 * len(check.tests)
-        ax = Figure(figsize=(5.5, height), layout="constrained").add_subplot()
+    ax = axes_or_new(ax, 5.5, 1.2 + 0.4 * len(check.tests))
     places = np.arange(len(check.tests))[::-1]
     critical = float(ndtri(1.0 - 0.05 / (2 * len(check.tests))))
     usual = float(ndtri(0.975))
@@ -76,10 +73,7 @@ def plot_cells(check: Any) -> Any:
 
 def plot_power_scaling(found: Any, notable: float, ax: Any = None) -> Any:
     """Plot the sensitivities of each element to prior and summary; the line is worth a thought."""
-    if ax is None:
-        from matplotlib.figure import Figure
-
-        ax = Figure(figsize=(5.5, 1.2 + 0.3 * len(found.names)), layout="constrained").add_subplot()
+    ax = axes_or_new(ax, 5.5, 1.2 + 0.3 * len(found.names))
     places = np.arange(len(found.names))[::-1]
     ax.axvline(notable, color=LINE_COLOR, linewidth=1)
     ax.plot(found.likelihood, places, "o", color=OTHER_COLOR, label="summary")

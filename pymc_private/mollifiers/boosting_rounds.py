@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from pymc_private.mollifiers.density_estimates import classifier_log_odds
-from pymc_private.mollifiers.mollified import BLUE, GRAY, axes_or_new
+from pymc_private.mollifiers.mollified import BLUE, GRAY
 from pymc_private.mollifiers.mollified_distributions import log_total_mass, window_slack
 from pymc_private.mollifiers.window import Window
 from pymc_private.privacy.mollifier import mbde_drop_bound
+from pymc_private.privacy.plots import axes_or_new
 
 LOG2 = math.log(2.0)
 """Classifiers are clipped to [-log 2, log 2]: the sum of rounds then stays below epsilon / 4."""

@@ -28,6 +28,7 @@ from pymc_private.privacy import cards
 from pymc_private.privacy.argument_kinds import DOUBLES
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import ANY
+from pymc_private.privacy.plots import axes_or_new
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.privacy.validation import check_count, check_delta, refuse_mask
 from pymc_private.release import charge
@@ -324,15 +325,6 @@ def named_draws(values: np.ndarray, shapes: Mapping[str, tuple[int, ...]]) -> xr
 BLUE, ORANGE, GRAY = "#3b6ea8", "#c8553d", "#9aa0a6"
 EXAMPLE_SHARE = 0.05
 """Of the window that `plot_costs` shows beside the symmetric one."""
-
-
-def axes_or_new(ax: Any) -> Any:
-    """The given axes, or new ones."""
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(layout="constrained")[1]
 
 
 def plot_distributions(mollified: Mollified, ax: Any = None) -> Any:

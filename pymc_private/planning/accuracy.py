@@ -28,7 +28,7 @@ from pymc_private.privacy import (
     power_affordable,
     psaqr_loss,
 )
-from pymc_private.privacy.argument_kinds import DOUBLE, NUMBER, NUMBERS, takes
+from pymc_private.privacy.argument_kinds import DOUBLE, FUNCTION, NUMBER, NUMBERS, takes
 from pymc_private.privacy.rounding import format_number, times_up
 from pymc_private.privacy.validation import (
     MAX_COUNT,
@@ -348,7 +348,13 @@ class TradeOff(BoundsTable):
         return ax
 
 
-@takes(epsilon=NUMBER, delta=NUMBER, failure=DOUBLE)
+@takes(
+    epsilon=NUMBER,
+    delta=NUMBER,
+    failure=DOUBLE,
+    trims=NUMBERS.optional,
+    range_of=FUNCTION.optional,
+)
 def trade_off(
     outside: OutsideMass,
     *,
@@ -398,7 +404,7 @@ def trade_off(
     check_positive(epsilon=epsilon)
     check_open_unit(failure=failure)
     mass, failing, default = _outside_mass(outside, failure)
-    tried = default if trims is None else [float(L) for L in trims]
+    tried = default if trims is None else np.ravel(trims).astype(float).tolist()
     if not tried:
         raise DomainError(
             "trims= lists no Lipschitz bound", got="an empty list", allowed="one number > 0 or more"
@@ -414,6 +420,7 @@ def trade_off(
     return TradeOff(float(epsilon), float(delta), tuple(rows))
 
 
+@takes(goal=DOUBLE)
 def epsilon_for_accuracy(goal: float, outside: OutsideMass, **options: Any) -> TradeOff:
     """Find the smallest epsilon, to 0.1%, at which some trim loses no more than a goal.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pymc_private.privacy import cards
+from pymc_private.privacy.plots import axes_or_new
 from pymc_private.privacy.rounding import format_number
 
 if TYPE_CHECKING:
@@ -68,11 +69,8 @@ def set_title(ax: Any, title: str) -> None:
 
 
 def plain_axes(ax: Any, width: float = 6.0, height: float = 3.6) -> Any:
-    """Given axes, or new ones without pyplot, with two spines and a grid."""
-    if ax is None:
-        from matplotlib.figure import Figure
-
-        ax = Figure(figsize=(width, height), layout="constrained").add_subplot()
+    """Given axes, or new ones, with two spines and a grid."""
+    ax = axes_or_new(ax, width, height)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.grid(alpha=0.25)

@@ -32,8 +32,9 @@ from pymc_private.models.verdict import (
 )
 from pymc_private.privacy import Guarantee, cards
 from pymc_private.privacy.neighbors import describe_change
+from pymc_private.privacy.plots import axes_or_new
 from pymc_private.privacy.rounding import format_count, format_number
-from pymc_private.privacy.validation import check_axes, check_count
+from pymc_private.privacy.validation import check_count
 from pymc_private.release.allowed import PRIOR_SCORES
 from pymc_private.release.learned import CLIPPED_MODEL_TEXT, FEWEST_DRAWS, scored_model_text
 from pymc_private.samplers.choose import sampling_time
@@ -264,7 +265,6 @@ class Plan:
         -------
         matplotlib Axes
         """
-        check_axes(ax)
         return plot_plan(self, ax)
 
     def __repr__(self) -> str:
@@ -522,10 +522,7 @@ CHOSEN_COLOR, OTHER_COLOR, LINE_COLOR = "#b3462b", "0.35", "0.7"
 
 def plot_plan(plan: Plan, ax: Any = None) -> Any:
     """Plot information by region or, for several numbers of draws, records kept by draws."""
-    from matplotlib.figure import Figure
-
-    if ax is None:
-        ax = Figure(figsize=(5.5, 3.6), layout="constrained").add_subplot()
+    ax = axes_or_new(ax, 5.5, 3.6)
     counts = dict.fromkeys(row.draws for row in plan.frontier)
     if len(counts) > 1:
         _plot_draws(plan, list(counts), ax)

@@ -48,6 +48,7 @@ from pymc_private.privacy.validation import (
     check_positive,
     check_renyi_order,
     is_double,
+    short_repr,
     vectorized,
 )
 
@@ -56,6 +57,8 @@ MAX_QUICK_BETA_ALPHA = 64.0
 """Up to this prior parameter ball arithmetic is quick; beyond it the series is."""
 MAX_BALL_ALPHA = 1000.0
 """Up to this one balls are used where the series is not: fractions, and unequal parameters."""
+MIN_BALL_ALPHA = 1e-12
+"""Of unequal parameters below this one balls take longer and longer."""
 MAX_SEARCHED_ALPHA = 1e15
 """No larger prior parameter is tried."""
 
@@ -232,10 +235,12 @@ def _beta_delta_one_way(epsilon: float, r: float, a: float, b: float) -> float:
         found = beta_series_delta(epsilon, r, a, b)
         if math.isfinite(found):
             return found
-    if max(a, b) <= MAX_BALL_ALPHA or (a == b and a <= MAX_SERIES_ALPHA):
-        return arb_upper(lambda: _beta_delta_ball(real(epsilon), real(r), real(a), real(b)))
     # Larger parameters are dominated by smaller ones (T9).
     least = min(a, b)
+    if a != b and least < MIN_BALL_ALPHA:
+        return beta_pair_delta(epsilon, r, least)
+    if max(a, b) <= MAX_BALL_ALPHA or (a == b and a <= MAX_SERIES_ALPHA):
+        return arb_upper(lambda: _beta_delta_ball(real(epsilon), real(r), real(a), real(b)))
     known = min(float_down(least), MAX_SERIES_ALPHA)
     return min(
         beta_pair_delta(epsilon, r, known),
@@ -490,9 +495,9 @@ def gamma_pair_rdp(order: float, r: float, alpha: float, direction: str = "both"
 
 def _check_direction(direction: str) -> str:
     allowed = ("both", *DIRECTIONS)
-    if direction not in allowed:
+    if not isinstance(direction, str) or direction not in allowed:
         raise DomainError(
-            "direction= is not known", got=repr(direction), allowed=", ".join(allowed)
+            "direction= is not known", got=short_repr(direction)[:60], allowed=", ".join(allowed)
         )
     return direction
 

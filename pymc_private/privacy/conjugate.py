@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from flint import arb
 
+from pymc_private.errors import DomainError
 from pymc_private.privacy.beta_gamma_pairs import lower_gamma
 from pymc_private.privacy.rounding import arb_upper, real
 from pymc_private.privacy.validation import (
@@ -148,6 +149,8 @@ def normal_gamma_rdp(
     """
     check_renyi_order(order)
     check_positive(excess_of_order=order - 1, a=a, kappa=kappa, b1=b1, b2=b2)
+    if not (math.isfinite(m1) and math.isfinite(m2)):
+        raise DomainError("means are finite", got=f"m1={m1}, m2={m2}", allowed="two numbers")
     slope, gap = Fraction(order), Fraction(m1) - Fraction(m2)
     star = slope * Fraction(b1) + (1 - slope) * Fraction(b2)
     star += Fraction(kappa) * slope * (1 - slope) * gap * gap / 2

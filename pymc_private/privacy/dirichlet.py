@@ -19,7 +19,7 @@ import scipy
 from flint import acb, arb, ctx
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy.beta_gamma_pairs import beta_pair_alpha
+from pymc_private.privacy.beta_gamma_pairs import beta_pair_alpha, beta_pair_delta
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.plots import plot_sample_sizes
 from pymc_private.privacy.rounding import (
@@ -270,8 +270,8 @@ def _expected_kl_ball(f: list[arb], r: arb, alpha: arb) -> arb:
 
 
 # ---- two independent draws (T9) ------------------------------------------------------------
-MAX_QUADRATURE_ALPHA = 16.0
-"""Up to this prior parameter two draws are integrated; beyond it their losses are convolved."""
+MAX_QUADRATURE_ALPHA, MAX_QUADRATURE_POWER = 16.0, 100.0
+"""Up to this prior parameter and power two draws are integrated; beyond, losses are convolved."""
 MAX_QUADRATURE_POINTS = 4000
 """Most evaluations of one quadrature."""
 
@@ -309,7 +309,10 @@ def beta_pair_delta_two_draws(epsilon: float, r: float, alpha: float) -> float:
     check_positive(r=r, alpha=alpha)
     if math.isinf(epsilon):
         return 0.0
-    for bits in (80, 160) if alpha <= MAX_QUADRATURE_ALPHA else ():
+    if beta_pair_delta(epsilon, r, alpha) > 1.0 - 1e-9:  # two draws tell no less than one
+        return 1.0
+    is_integrated = alpha <= MAX_QUADRATURE_ALPHA and r <= MAX_QUADRATURE_POWER
+    for bits in (80, 160) if is_integrated else ():
         with ctx.workprec(bits):
             found = _two_draw_integral(real(epsilon), real(r), real(alpha))
         if found.is_finite() and found.rel_accuracy_bits() >= 34:
@@ -354,6 +357,10 @@ def _beta_cdf_at_logit(t: acb, a: arb, b: arb) -> acb:
 
 
 # ---- calibration of one draw (T12) ---------------------------------------------------------
+LEAST_PLANNED_EPSILON, MOST_PLANNED_EPSILON = 1e-6, 1e6
+"""Nats; beyond them a plan would be no different from no draw, or from no protection."""
+
+
 @dataclass(frozen=True)
 class DirichletPlan:
     """A power of the counts and a prior parameter that meet a budget.
@@ -403,6 +410,12 @@ def dirichlet_plan(epsilon: float, delta: float, profile: Sequence[float]) -> Di
     """
     check_positive(epsilon=epsilon)
     check_open_unit(delta=delta)
+    if not LEAST_PLANNED_EPSILON <= epsilon <= MOST_PLANNED_EPSILON:
+        raise DomainError(
+            "no Dirichlet draw is planned for this epsilon",
+            got=epsilon,
+            allowed=f"{LEAST_PLANNED_EPSILON:g} to {MOST_PLANNED_EPSILON:g} nats",
+        )
 
     def plan_at(log_r: float) -> DirichletPlan:
         r = math.exp(log_r)
@@ -420,6 +433,10 @@ def dirichlet_plan(epsilon: float, delta: float, profile: Sequence[float]) -> Di
 
 
 # ---- number of records for an accurate draw (T12) ------------------------------------------
+MAX_USEFUL_DIVERGENCE = 700.0
+"""Nats; a divergence beyond it is no nearer to any data."""
+
+
 @vectorized
 def dirichlet_sample_size(eta: float, beta: float, cells: int, r: float, alpha: float) -> int:
     """Number of records N at which Pr[KL(f / N || y) > eta] <= beta, y ~ Dir(r f + alpha).
@@ -461,9 +478,23 @@ def dirichlet_sample_size(eta: float, beta: float, cells: int, r: float, alpha: 
     d = check_count(cells, "the number of cells")
     if alpha < 0.5:
         raise DomainError("the bound is false for alpha < 1/2", got=alpha, allowed="alpha >= 1/2")
-    tail = -math.log(beta) * 2.0 * (2.0 + eta) * (4.0 + 3.0 * eta) / eta**2
-    smoothing = d * alpha / math.expm1(0.5 * eta)
-    return math.ceil(max(tail, smoothing) / r * (1.0 + 1e-12))
+    records = _records_for_divergence(float(eta), math.log(beta), d, float(r), float(alpha))
+    if not math.isfinite(records):
+        raise DomainError(
+            "no number of records is enough",
+            got=f"eta={eta}, r={r}, alpha={alpha}",
+            do="a larger eta or r, or a smaller alpha",
+        )
+    return math.ceil(records)
+
+
+def _records_for_divergence(eta: float, log_beta: float, d: int, r: float, alpha: float) -> float:
+    """N of `dirichlet_sample_size` before it is rounded; inf if no double is as large."""
+    eta = min(eta, MAX_USEFUL_DIVERGENCE)  # what is rarely so far is still less often further
+    with np.errstate(all="ignore"):
+        tail = -log_beta * 2.0 * np.float64(2.0 + eta) * (4.0 + 3.0 * eta) / eta / eta
+        smoothing = d * (np.float64(alpha) / math.expm1(0.5 * eta))
+        return float(max(tail, smoothing) / r * (1.0 + 1e-12))
 
 
 @vectorized
@@ -498,14 +529,17 @@ def dirichlet_population_tv(n: float, beta: float, cells: int, r: float, alpha: 
     ----------
     Weissman, Ordentlich, Seroussi, Verdu and Weinberger (2003); Ponnoprat (2023), Theorem 2.
     """
-    check_positive(n=n)
+    check_positive(n=n, r=r, alpha=alpha)
     check_open_unit(beta=beta)
     d = check_count(cells, "the number of cells")
+    if alpha < 0.5:
+        raise DomainError("the bound is false for alpha < 1/2", got=alpha, allowed="alpha >= 1/2")
     corners = d * math.log(2.0) + math.log1p(-(2.0 ** (1.0 - d))) if d > 1 else 0.0
-    sampling = 0.5 * math.sqrt(2.0 * (corners + math.log(2.0 / beta)) / n)
+    log_half = math.log(beta) - math.log(2.0)  # beta / 2 may be too small for a double
+    sampling = 0.5 * math.sqrt(2.0 * (corners - log_half) / n)
 
     def enough(eta: float) -> bool:
-        return bool(dirichlet_sample_size(eta, 0.5 * beta, d, r, alpha) <= n)
+        return _records_for_divergence(eta, log_half, d, float(r), float(alpha)) <= n
 
     low, high = 1e-9, 1.0
     while not enough(high):
@@ -540,5 +574,5 @@ def plot_sample_size(
     records = {
         beta: [dirichlet_sample_size(eta, beta, cells, r, alpha) for eta in etas] for beta in betas
     }
-    title = f"{cells} categories, r = {r:g}, alpha = {alpha:g}"
+    title = f"{cells} categories, r = {float(r):g}, alpha = {float(alpha):g}"
     return plot_sample_sizes(etas, records, title, ax)

@@ -18,6 +18,7 @@ from pymc_private.privacy.validation import (
     check_nonnegative,
     check_open_unit,
     check_positive,
+    double_down,
     vectorized,
 )
 
@@ -110,6 +111,8 @@ def gdp_to_zcdp(mu: float) -> float:
 
 MAX_SUMMED_SIGMA = 500.0
 """Up to this sigma the terms are summed; beyond it their integral is close enough."""
+LEAST_SUMMED_SIGMA = 1e-100
+"""Noise of less is none."""
 SUMMED_DEVIATIONS = 14.0
 """Standard deviations that are summed beyond the first term."""
 
@@ -148,8 +151,11 @@ def discrete_gaussian_delta(epsilon: float, sigma: float) -> float:
     check_positive(sigma=sigma)
     if math.isinf(epsilon):
         return 0.0
+    epsilon, sigma = double_down(epsilon), float(sigma)  # of sigma, within the margin of the sums
     if epsilon * sigma > 60.0:  # f is below e^-1700 there
         return SMALLEST_DOUBLE
+    if sigma < LEAST_SUMMED_SIGMA:  # as good as no noise
+        return 1.0
     return min(
         1.0,
         _delta_by_sum(epsilon, sigma)

@@ -196,7 +196,7 @@ class Guarantee:
         added = check_record_neighbors(options.get("neighbors", SUBSTITUTE)) == ADD_REMOVE
         r, alpha = _parse_exact(r, "r"), _parse_exact(alpha, "alpha")
         beta = None if beta is None else _parse_exact(beta, "beta")
-        check_positive(r=r, alpha=alpha)
+        check_positive(r=r, alpha=alpha, **({} if beta is None else {"beta": beta}))
         other = 0.0 if added or tables != 1 or beta is None else double_down(beta)
         kind = "gamma_pair" if added else "beta_pair"
         pair = PrivacyEvent(kind, double_up(r, "r"), 0.0, count, double_down(alpha), other)

@@ -171,13 +171,14 @@ def mollifier_affordable(
     Inverse of `moll_delta_k` (T15b), of draws times epsilon at delta = 0.
     """
     check_nonnegative(epsilon=epsilon)
-    pure = float_down(exact_fraction(epsilon) / check_count(draws, "the number of draws"))
+    draws = check_count(draws, "the number of draws")
     check_delta(delta)
     if share is not None:
         check_open_unit(share=share)
-    below = (1 - 1e-11) * float_down(
-        exact_fraction(epsilon)
-    )  # epsilons are found to 12 digits, and up
+    if math.isinf(epsilon):
+        return math.inf
+    pure = float_down(exact_fraction(epsilon) / draws)
+    below = (1 - 1e-11) * float_down(exact_fraction(epsilon))  # found to 12 digits, and up
 
     def curve(width: float) -> float:
         top = None if share is None else -math.log1p((1.0 - share) * math.expm1(-width))

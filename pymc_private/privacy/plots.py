@@ -1,4 +1,4 @@
-"""Plots of guarantees: delta against epsilon, the cost of many draws, and sample sizes."""
+"""Axes of plots; plots of delta against epsilon, the cost of many draws, and sample sizes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,27 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pymc_private.privacy.validation import check_axes
+
 MIN_DELTA = 1e-12
 """Curves are drawn down to this delta."""
 COLORS = ("#3b6ea8", "#c0652b", "#4f8f4f", "#8b5aa8", "#8a8a8a")
+
+
+def axes_or_new(ax: Any, width: float = 6.0, height: float = 4.0) -> Any:
+    """Axes that were given, or new ones of pyplot, whose figure a notebook shows.
+
+    Raises
+    ------
+    DomainError
+        `ax` is no matplotlib Axes.
+    """
+    check_axes(ax)
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 class _HasCurves(Protocol):
@@ -43,7 +61,7 @@ def plot_privacy_curves(
     -------
     matplotlib Axes
     """
-    ax = ax or _new_axes()
+    ax = axes_or_new(ax)
     end = min(guarantee.epsilon(MIN_DELTA), 100.0)
     at = np.linspace(0.0, end, points) if epsilons is None else np.asarray(epsilons, float)
     found = [guarantee.delta_by_method(float(epsilon)) for epsilon in at]
@@ -64,7 +82,7 @@ def plot_epsilon_growth(
     draws: Sequence[int], epsilons: Mapping[str, Sequence[float]], title: str, ax: Any = None
 ) -> Any:
     """Plot epsilon against the number of draws, by accounting method."""
-    ax = ax or _new_axes()
+    ax = axes_or_new(ax)
     for (name, values), color in zip(epsilons.items(), COLORS, strict=False):
         ax.plot(draws, values, "o-", color=color, label=name)
     ax.set(xlabel="draws", ylabel="epsilon (nats)", xscale="log", yscale="log")
@@ -76,19 +94,13 @@ def plot_sample_sizes(
     etas: Sequence[float], records: Mapping[float, Sequence[float]], title: str, ax: Any = None
 ) -> Any:
     """Plot records against the divergence eta, for each probability of more than eta."""
-    ax = ax or _new_axes()
+    ax = axes_or_new(ax)
     for (beta, needed), color in zip(records.items(), COLORS * len(records), strict=False):
         ax.plot(etas, needed, color=color, label=f"all but {beta:g} of the draws")
     ax.set(xlabel="KL divergence from the data (nats)", ylabel="records", xscale="log")
     ax.set(yscale="log")
     ax.set_title(title, fontsize="medium")
     return _finish(ax)
-
-
-def _new_axes() -> Any:
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(figsize=(6.0, 4.0), layout="constrained")[1]
 
 
 def _finish(ax: Any) -> Any:

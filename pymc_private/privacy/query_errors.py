@@ -107,6 +107,8 @@ def psaqr_net_loss(
     check_open_unit(delta=delta)
     check_nonnegative(lipschitz=lipschitz, gap=gap)
     sides = [float(width) for width in widths]
+    if not sides:
+        raise DomainError("the box has no sides", got="no widths", allowed="one width or more")
     check_positive(**{f"width_{i}": side for i, side in enumerate(sides)})
 
     def loss(log_eta: float) -> float:

@@ -226,9 +226,9 @@ def delta_from_divergences(
         order = 1.0 + math.exp(log_excess)
         return rdp_to_delta(order, divergence(order), epsilon)
 
-    low, high = math.log(MIN_EXCESS_ORDER), math.log(min(last - 1.0, MAX_EXCESS_ORDER))
-    if not low < high:
+    if not last - 1.0 > MIN_EXCESS_ORDER:
         return 1.0
+    low, high = math.log(MIN_EXCESS_ORDER), math.log(min(last - 1.0, MAX_EXCESS_ORDER))
     found = scipy.optimize.minimize_scalar(
         lambda x: math.log(bound(x) + SMALLEST_DOUBLE), bounds=(low, high), method="bounded"
     )

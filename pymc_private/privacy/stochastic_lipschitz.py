@@ -191,9 +191,10 @@ def beta_bernoulli_C(alpha: float, n: int) -> float:
         )
     k = np.arange(count // 2 + 1, dtype=float)  # the ratio is symmetric in k
     rough = xlogy(k, k / count) + xlogy(count - k, 1 - k / count)
-    rough -= gammaln(alpha + k) + gammaln(alpha + count - k)
+    a = float(alpha)
+    rough -= gammaln(a + k) + gammaln(a + count - k)
     # gammaln errs by a few units in the last place of terms of this size: far less than allowed.
-    near = 1e-11 * (1.0 + count * math.log(count + alpha + 2.0)) + 1e-9
+    near = 1e-11 * (1.0 + count * math.log(count + a + 2.0)) + 1e-9
     best = k[rough >= rough.max() - near]
     return max(arb_upper(functools.partial(_bernoulli_ratio, int(x), count, alpha)) for x in best)
 

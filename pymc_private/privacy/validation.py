@@ -35,6 +35,8 @@ MAX_DIGITS = 400
 """Fractions with more digits are refused in budgets, and rounded up to doubles in costs."""
 MAX_LINE_LENGTH = 200
 """Longer lines of text are refused by default."""
+NUMBER_TYPES = "float", "int", "Fraction | float"
+"""Annotations of arguments that are one number."""
 Formula = TypeVar("Formula", bound=Callable[..., Any])
 
 
@@ -86,7 +88,7 @@ def _plain_numbers(given: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[s
     found = dict(given)
     for name, value in given.items():
         kind = kinds[name]
-        if kind in ("float", "int") or (kind == "float | None" and value is not None):
+        if kind in NUMBER_TYPES or (kind == "float | None" and value is not None):
             found[name] = plain_number(name, value)
     return found
 
@@ -97,10 +99,12 @@ def _check_numbers(name: str, values: Any) -> None:
         array = np.asarray(values)
     except Exception:  # of whatever library the values come from
         array = np.asarray(None)
-    is_listed = array.ndim > 0 and not isinstance(values, str | bytes | Mapping)
+    is_listed = array.ndim == 1 and not isinstance(values, str | bytes | Mapping)
     if not (is_listed and (array.dtype.kind in "iufb" or all(map(is_number, array.flat)))):
         raise DomainError(
-            f"{name} are numbers", got=f"a {type(values).__name__}", allowed="a list or an array"
+            f"{name} are numbers",
+            got=f"a {type(values).__name__}",
+            allowed="a list, or an array with one axis",
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pymc_private.privacy.plots import axes_or_new
 from pymc_private.release.display import NOT_PRIVATE, format_estimate
 
 ACCENT, INK, ALARM, BAND = "#2b6298", "#1f2328", "#b3261e", 0.22
@@ -138,7 +139,7 @@ def plot_estimate(estimate: EstimateLike, ax: Any = None) -> Any:
 
 def _utility_curve(answer: AnswerLike, ax: Any) -> Any:
     """Plot utility against numeric responses."""
-    ax = ax or _new_axes(6.0, 3.4)
+    ax = axes_or_new(ax, 6.0, 3.4)
     positions, values = (np.array(part) for part in zip(*sorted(answer.scores), strict=True))
     marker = "o-" if len(positions) <= MOST_LINES else "-"
     ax.plot(positions, values, marker, color=ACCENT, ms=4, label="by the draws")
@@ -180,7 +181,7 @@ def _dot_rows(
     first: bool = False,
 ) -> Any:
     """One row per name: a dot, and a band where both its bounds are finite."""
-    ax = ax or _new_axes(6.4, 1.2 + 0.3 * max(len(names), 2))
+    ax = axes_or_new(ax, 6.4, 1.2 + 0.3 * max(len(names), 2))
     for k, (x, left, right) in enumerate(zip(values, low, high, strict=True)):
         if math.isfinite(left) and math.isfinite(right):
             ax.barh(k, right - left, 0.62, left, color=ACCENT, alpha=BAND, lw=0)
@@ -203,9 +204,3 @@ def _title(ax: Any, text: str, private: bool) -> None:
 def _hide_spines(ax: Any) -> None:
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
-
-
-def _new_axes(width: float, height: float) -> Any:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained").add_subplot()

@@ -27,6 +27,7 @@ from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.compat import flat_draws, to_dataset
 from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.plots import axes_or_new
 
 CAUTION = (
     "For the curator: computed from the confidential data and covered by no guarantee. Not to be "
@@ -182,10 +183,7 @@ class CouplingEvidence:
         -------
         matplotlib Axes
         """
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6, 3.5))
+        ax = axes_or_new(ax, 6.0, 3.5)
         table = self.table
         ax.plot(table.index, table["estimate"], label="estimate")
         ax.plot(table.index, table["upper limit"], "--", label="upper limit")

@@ -6,23 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from pymc_private.privacy.plots import axes_or_new
 from pymc_private.privacy.rounding import format_count, format_number
 
+SIZE = 5.5, 3.2
+"""Inches."""
 CHOSEN_COLOR, OTHER_COLOR, LINE_COLOR = "#b3462b", "0.35", "0.7"
-
-
-def _axes(ax: Any) -> Any:
-    """The axes given, or new ones that belong to no window."""
-    if ax is not None:
-        return ax
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(5.5, 3.2), layout="constrained").add_subplot()
 
 
 def plot_summary_plan(plan: Any, ax: Any = None) -> Any:
     """Plot the expected information of each method that accepts the model."""
-    ax = _axes(ax)
+    ax = axes_or_new(ax, *SIZE)
     names = [method for method, _ in plan.weighed]
     values = [nats for _, nats in plan.weighed]
     colors = [CHOSEN_COLOR if name == plan.method else OTHER_COLOR for name in names]
@@ -48,7 +42,7 @@ def plot_summary_plan(plan: Any, ax: Any = None) -> Any:
 
 def plot_coverage(coverage: Any, ax: Any = None) -> Any:
     """Plot the share of intervals that held their parameter against their mass."""
-    ax = _axes(ax)
+    ax = axes_or_new(ax, *SIZE)
     levels = np.array(coverage.levels)
     ax.plot([0, 1], [0, 1], color=LINE_COLOR, linewidth=1, zorder=0)
     each = coverage.held.mean(axis=0)
@@ -70,7 +64,7 @@ def plot_coverage(coverage: Any, ax: Any = None) -> Any:
 
 def plot_power(found: Any, ax: Any = None) -> Any:
     """Plot the power of a plan against the true value of the parameter."""
-    ax = _axes(ax)
+    ax = axes_or_new(ax, *SIZE)
     reach = max(1.5 * abs(found.effect - found.null), 4.0 * float(np.median(found.sd)))
     at = found.null + np.linspace(-reach, reach, 201)
     ax.plot(at, found.at(at), color=OTHER_COLOR)

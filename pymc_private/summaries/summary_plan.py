@@ -23,7 +23,6 @@ from pymc_private.models.verdict import relative_width, share_text, variance_rem
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.cards import html_card
 from pymc_private.privacy.rounding import format_count, format_number
-from pymc_private.privacy.validation import check_axes
 from pymc_private.release.allowed import dump_json
 from pymc_private.summaries.protocol import Caution, Mechanism
 
@@ -343,7 +342,6 @@ class SummaryPlan(PointsElsewhere):
         """
         from pymc_private.summaries.plots import plot_summary_plan
 
-        check_axes(ax)
         return plot_summary_plan(self, ax)
 
     def __repr__(self) -> str:

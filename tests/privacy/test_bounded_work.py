@@ -16,9 +16,14 @@ from pymc_private.privacy import (
     beta_pair_alpha,
     beta_pair_delta,
     beta_pair_delta_two_draws,
+    beta_pair_eps,
     dirichlet_plan,
+    dirichlet_population_tv,
+    dirichlet_sample_size,
+    discrete_gaussian_delta,
     gamma_pair_delta,
     gamma_rate_delta,
+    mollifier_affordable,
 )
 from pymc_private.privacy.accounting import compose_events
 from pymc_private.privacy.beta_gamma_pairs import beta_series_delta, gamma_series_delta
@@ -146,7 +151,37 @@ def test_two_draws_have_a_bound(eps, r, alpha):
     assert beta_pair_delta_two_draws(1.0, 0.001, 1000.0) <= 1e-300
 
 
+@pytest.mark.parametrize("other", [1e-11, 0.5, 3.0])
+def test_tiny_unequal_parameters_are_dominated_by_the_smaller_one(other):
+    """By balls above `MIN_BALL_ALPHA`, and so it is used below."""
+    tiny, r = 2e-12, 5e-13
+    unequal, equal = beta_pair_delta(0.5, r, other, tiny), beta_pair_delta(0.5, r, tiny)
+    assert 0.0 < unequal <= equal < 0.1
+    assert beta_pair_delta(0.5, 1e-100, other, 1e-100) == beta_pair_delta(0.5, 1e-100, 1e-100)
+    assert beta_pair_eps(0.5, 0.5, other, 5e-324) == math.inf
+
+
+@pytest.mark.parametrize(("eps", "r", "alpha"), [(0.5, 1e5, 0.5), (0.5, 1e308, 0.5), (1e3, 150, 5)])
+def test_two_draws_of_large_powers(eps, r, alpha):
+    assert beta_pair_delta(eps, r, alpha) <= beta_pair_delta_two_draws(eps, r, alpha) <= 1.0
+
+
+def test_budgets_and_sizes_beyond_reason_are_refused():
+    for epsilon in (5e-324, 1e308):
+        with pytest.raises(DomainError, match="no Dirichlet draw is planned"):
+            dirichlet_plan(epsilon, 0.5, [2, 3, 1])
+    with pytest.raises(DomainError, match="no prior parameter up to 1e15"):
+        beta_pair_alpha(0.5, 0.5, 1e308)
+    with pytest.raises(DomainError, match="no number of records is enough"):
+        dirichlet_sample_size(0.1, 0.05, 6, 5e-324, 1.0)
+    assert dirichlet_population_tv(2, 5e-324, 2, 5e-324, 0.5) == 1.0
+    assert discrete_gaussian_delta(0.5, 5e-324) == 1.0
+    assert discrete_gaussian_delta(Fraction(1, 2), 2.0) == discrete_gaussian_delta(0.5, 2.0)
+    assert mollifier_affordable(math.inf, 0.1) == math.inf
+
+
 def test_enumeration_has_an_end():
+    assert beta_bernoulli_C(Fraction(1, 2), 10) == beta_bernoulli_C(0.5, 10)
     with pytest.raises(DomainError):
         beta_bernoulli_C(0.5, 10**9)
 

@@ -23,6 +23,7 @@ from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.prior import PRIOR_DRAWS, in_region, prior_draws
 from pymc_private.models.private_model import PrivateModel, require_private_model
 from pymc_private.privacy import Guarantee, cards, dkw_halfwidth, sl_eps
+from pymc_private.privacy.plots import axes_or_new
 from pymc_private.privacy.rounding import format_count, format_number
 
 MOST_LOG_CONSTANT = 690.0
@@ -133,10 +134,7 @@ class LipschitzTail:
         -------
         matplotlib Axes
         """
-        from matplotlib.figure import Figure
-
-        if ax is None:
-            ax = Figure(figsize=(5.6, 3.5), layout="constrained").add_subplot()
+        ax = axes_or_new(ax, 5.6, 3.5)
         finite = self.values[np.isfinite(self.values)]
         last = float(finite[-1]) if len(finite) else self.L0 + 5.0 / self.c
         grid = np.linspace(0.0, last * 1.35, 400)

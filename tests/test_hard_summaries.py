@@ -131,6 +131,6 @@ def test_what_is_made_of_a_summary_survives_everything(case, tmp_path, monkeypat
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert repr(case[1](**case[2]()))
-    for name in case[2]():
-        for make in hard.JUNK:
+    for place, name in enumerate(case[2]()):
+        for make in hard.JUNK[place % 2 :: 2]:  # every other value, and the others for the next
             hard.use(case, {name: make()})

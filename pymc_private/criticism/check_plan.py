@@ -225,14 +225,14 @@ def check_plan(
     """
     _refuse_no_summary(summary)
     check_flags(accept=accept)
+    declared, mechanism = summary.of_model(private)
+    refuse_other_summaries(mechanism)
     if not accept:
         refuse_unusable(
             summary,
             "this summary says too little for a check of its model; nothing was charged",
             f"{BETTER_SUMMARY}; or pmp.check_plan(..., accept=True), whose check says as little",
         )
-    declared, mechanism = summary.of_model(private)
-    refuse_other_summaries(mechanism)
     requests = _requests(what)
     _refuse_value_of_no_model(requests, at)
     mu = split_mu(largest_mu(epsilon, delta), (1.0,) * len(requests))

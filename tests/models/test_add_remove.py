@@ -321,7 +321,7 @@ def test_no_plan_of_a_model_of_the_zoo_tells_its_number_of_records(one):
 @pytest.mark.parametrize("one", [*ZOO, *TABLE], ids=lambda one: one.name)
 @pytest.mark.filterwarnings("ignore:Scan return signature:DeprecationWarning")  # PyMC 5
 def test_no_model_of_the_zoo_tells_its_number_of_records(one):
-    assert_blind(zoo_model(one), (*COUNTS, 17), one.box, planned=False)
+    assert_blind(zoo_model(one), (COUNTS[0], 17), one.box, planned=False)
 
 
 @pytest.mark.thin(12)

@@ -21,6 +21,7 @@ from tests.summaries.scores.test_scores import MU, ReplayedNoise, mechanism, pos
 
 pytestmark = pytest.mark.filterwarnings("ignore:this ledger was not charged for the summary")
 N = 6000  # least eigenvalue of the noisy curvature: 5.8 noise sds, +- 1.3; refused below 1
+SIMULATIONS = 40
 SLOPES = np.array([0.8, -0.5])
 
 
@@ -163,12 +164,12 @@ def test_little_noise_leaves_the_posterior_of_the_data():
 @pytest.mark.audit
 @pytest.mark.parametrize("kind", [Logistic, Normal])
 def test_intervals_hold_what_they_say_after_a_second_round(kind):
-    """90% intervals over 60 simulations; noise of the round taken for a third of it shows."""
+    """90% intervals over 40 simulations; noise of the round taken for a third of it shows."""
     size = 5 if kind is Normal else 4
     made = kind(np.zeros(size), np.full(size, 0.8))
     plan, held, faulty, mu = mechanism(made, mu=MU / 2), [], [], 0.75 * MU
     later = plan.refined(mu)
-    for k in range(60):
+    for k in range(SIMULATIONS):
         theta = made.parameters.draws(1, 100 + k)[0]
         data = records(made, theta, 1500, 200 + k)
         noise = SimulatedNoise(np.random.default_rng(300 + k))
@@ -179,7 +180,7 @@ def test_intervals_hold_what_they_say_after_a_second_round(kind):
         sds = np.append(released["sds"][:-1], released["sds"][-1] / 3)
         low, high = posterior(later, released | {"sds": sds}).quantiles([0.05, 0.95])
         faulty.append(((low <= theta) & (theta <= high)).mean())
-    assert np.mean(held) > 0.9 - 3 * np.std(held) / np.sqrt(60) - 0.02
+    assert np.mean(held) > 0.9 - 3 * np.std(held) / np.sqrt(SIMULATIONS) - 0.02
     assert np.mean(faulty) < np.mean(held) - 0.05
 
 

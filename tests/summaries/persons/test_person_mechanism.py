@@ -332,5 +332,5 @@ def test_public_covariates_leave_the_curvature_public():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_intervals_hold_what_they_say(family):
     plan = pmp.calibrate(persons(family, n=600), epsilon=1, delta=1e-6, release="summary")
-    found = plan.coverage(40, random_seed=1)
+    found = plan.coverage(10, random_seed=1)
     assert not found.falls_short

@@ -18,6 +18,7 @@ from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
 from tests.summaries.score_models import Logistic, Normal, Poisson
 
 MU = largest_mu(1.0, 1e-6)
+SIMULATIONS = 40
 
 
 @dataclass
@@ -170,11 +171,11 @@ def test_without_noise_the_posterior_is_that_of_the_data(kind, mu):
 @pytest.mark.audit
 @pytest.mark.parametrize("model", [Logistic, Normal, Poisson], ids=lambda v: v.__name__)
 def test_intervals_hold_what_they_say(model):
-    """90% intervals over 60 simulations: far below is a fault, and a tenth of the noise shows."""
+    """90% intervals over 40 simulations: far below is a fault, and a tenth of the noise shows."""
     size = 5 if model is Normal else 4
     made = model(np.zeros(size), np.full(size, 0.8))
     plan, held, faulty = mechanism(made), [], []
-    for k in range(60):
+    for k in range(SIMULATIONS):
         theta = made.parameters.draws(1, 100 + k)[0]
         data = records(made, theta, 1500, 200 + k)
         released = plan.release(data, SimulatedNoise(np.random.default_rng(300 + k)))
@@ -186,7 +187,7 @@ def test_intervals_hold_what_they_say(model):
         }
         low, high = posterior(plan, lying).quantiles([0.05, 0.95])
         faulty.append(((low <= theta) & (theta <= high)).mean())
-    assert np.mean(held) > 0.9 - 3 * np.std(held) / np.sqrt(60) - 0.02
+    assert np.mean(held) > 0.9 - 3 * np.std(held) / np.sqrt(SIMULATIONS) - 0.02
     assert np.mean(faulty) < 0.8
 
 

@@ -2,7 +2,7 @@
 
 Run ``python -m benchmarks.scale [rows] [engine ...]``, rows such as ``1e5,1e6``. A Parquet folder
 of ten covariates and a binary outcome is written to a temporary folder; each engine sums all its
-columns, and then summarizes a logistic model of it at epsilon = 1, each in a process of its own.
+columns, and summarizes a logistic model of it at epsilon = 1, in processes of their own.
 Columns: seconds of processor time of the engine's own pass, of the plan, of compilation, of the
 rehearsal, of the check before the charge, of the main pass, and of the whole summary (these four,
 pilots and PyMC's model), seconds by the clock of the summary, and the largest memory (MB); all of
@@ -99,8 +99,8 @@ ENGINES: dict[str, Callable[[Path], tuple[Any, Callable[[Any], Any]]]] = {
 
 
 # ---- of a process and its children -------------------------------------------------------------
-def family() -> list[list[str]]:
-    """Fields of ``/proc/*/stat`` of this process and all that it started."""
+def family() -> dict[str, list[str]]:
+    """Fields of ``/proc/*/stat`` of this process and all that it started, by process."""
     found: dict[int, list[str]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -111,17 +111,26 @@ def family() -> list[list[str]]:
     own = {os.getpid()}
     for _ in range(8):  # generations
         own |= {pid for pid, fields in found.items() if int(fields[1]) in own}
-    return [found[pid] for pid in own]
+    return {str(pid): found[pid] for pid in own}
 
 
 def processor_seconds() -> float:
     """User and system time, also of children that ended."""
-    ticks = sum(int(value) for fields in family() for value in fields[11:15])
+    ticks = sum(int(value) for fields in family().values() for value in fields[11:15])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def resident_bytes(pid: str) -> int:
+    """Resident memory of a process; of pages that it shares, its share (Linux 4.14)."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:  # it ended
+        return 0
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+
+
 class Memory(threading.Thread):
-    """The largest resident memory of the family, looked at ten times a second."""
+    """The largest resident memory of the family, looked at five times a second."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -131,9 +140,8 @@ class Memory(threading.Thread):
     def run(self) -> None:
         """Look until the process ends."""
         while True:
-            pages = sum(int(fields[21]) for fields in family())
-            self.most = max(self.most, pages * os.sysconf("SC_PAGE_SIZE"))
-            time.sleep(0.1)
+            self.most = max(self.most, sum(map(resident_bytes, family())))
+            time.sleep(0.2)
 
 
 def planned(n: int) -> Any:
@@ -164,14 +172,22 @@ def digest(plan: Any, table: Any) -> str:
     return found.hexdigest()[:12]
 
 
-def measure(engine: str, path: Path, n: int, bits: bool) -> None:
+def own_seconds(engine: str, path: Path) -> float:
+    """Seconds of processor time that the engine's own sum of all columns takes."""
+    table, own_pass = ENGINES[engine](path)
+    start = processor_seconds()
+    own_pass(table)
+    return processor_seconds() - start
+
+
+def measure(engine: str, path: Path, n: int, own: float, bits: bool) -> None:
     """Print one row of the table."""
     import pymc_private as pmp
     from pymc_private.release import charge
     from pymc_private.summaries.compiled import compiler
     from pymc_private.summaries.tables.table_records import TableRecords
 
-    table, own_pass = ENGINES[engine](path)
+    table, _ = ENGINES[engine](path)
     if bits:
         print(f"{n:10.0e} {engine:8s} {digest(planned(n), table)}", flush=True)
         return
@@ -182,15 +198,13 @@ def measure(engine: str, path: Path, n: int, bits: bool) -> None:
                             (charge, "_rehearse"))
     )  # fmt: skip
     memory, marks = Memory(), [processor_seconds()]
-    own_pass(table)
-    marks.append(processor_seconds())
     plan = planned(n)
     marks.append(processor_seconds())
     clock = time.time()
     ledger = pmp.Ledger(epsilon=1, delta=1e-6)
     pmp.summarize(plan, data=table, ledger=ledger, progressbar=False)
     marks.append(processor_seconds())
-    own, planning, summary = np.diff(marks)
+    planning, summary = np.diff(marks)
     parts = [own, planning, sum(compiling_), sum(rehearsal) - sum(check), sum(check), sum(main_)]
     parts.append(summary)
     print(f"{n:10.0e} {engine:8s} " + " ".join(f"{part:8.1f}" for part in parts)
@@ -211,6 +225,12 @@ def seconds_of(place: Any, name: str, without: Sequence[float] = ()) -> list[flo
     return found
 
 
+def last_line(command: Sequence[Any]) -> str:
+    """The last line that a process prints."""
+    done = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout.strip().splitlines()[-1]
+
+
 def main() -> None:
     """Measure each engine in a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -218,10 +238,15 @@ def main() -> None:
     parser.add_argument("engines", nargs="*", default=list(ENGINES))
     parser.add_argument("--bits", action="store_true", help="digests of what is released")
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--own", type=float, help=argparse.SUPPRESS)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.path is not None:
-        measure(given.engines[0], given.path, int(float(given.rows)), given.bits)
+        (engine,) = given.engines
+        if given.own is None:
+            print(own_seconds(engine, given.path), flush=True)
+        else:
+            measure(engine, given.path, int(float(given.rows)), given.own, given.bits)
         return
     names = ["own", "plan", "compile", "rehearse", "check", "main", "summary", "clock", "MB"]
     header = f"{'engine':8s} " + " ".join(f"{name:>8s}" for name in names)
@@ -232,8 +257,9 @@ def main() -> None:
             write(path, int(float(rows)))
             for engine in given.engines:
                 command = [sys.executable, "-m", "benchmarks.scale", rows, engine, "--path", path]
-                flags = ["--bits"] if given.bits else []
-                subprocess.run([*map(str, command), *flags], check=True, env=dict(os.environ))
+                own = "0" if given.bits else last_line(command)
+                flags = ["--own", own, *(["--bits"] if given.bits else [])]
+                subprocess.run([*map(str, command), *flags], check=True)
 
 
 if __name__ == "__main__":

@@ -192,7 +192,7 @@ def test_little_memory_loses_no_charge_and_no_release(megabytes, tmp_path, root)
 @pytest.mark.audit
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_ctrl_c_says_what_became_of_the_charge(tmp_path, root):
-    told = told_by(tmp_path, "stopped:40", root)
+    told = told_by(tmp_path, "stopped:30", root)
     check_words(told, sound(tmp_path))
     kinds = {kind for _, kind, _ in told}
     assert "StoppedDraw" in kinds

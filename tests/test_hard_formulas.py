@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from tests import test_hard_use as hard
 NUMBERS = 0.5, 2, 1e-3, np.array([0.2, 0.5, 0.3]), np.array([2.0, 3.0, 1.0])
 """Of these one or more are right for each argument of most functions."""
 MOST_TRIALS = 3000
+SLOW = "beta_pair_alpha", "beta_pair_delta_two_draws", "study"
+"""Of these every other value, and the others for the next argument."""
 MOST_ANSWERS = 100
 """Of one call: formulas take arrays, and so many times as long."""
 
@@ -80,14 +83,22 @@ def arguments_of(name: str) -> dict[str, Any] | None:
     return None
 
 
+def checked(name: str, **words: Any) -> Any:
+    """The answer of a function, if it is a number a probability that may be told."""
+    found = FUNCTIONS[name](**words)
+    if "_delta" in name and isinstance(found, float | np.ndarray):
+        assert np.all((np.asarray(found) >= 0.0) & (np.asarray(found) <= 1.0)), (name, words)
+    return found
+
+
 @pytest.mark.audit
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_formulas_survive_everything(name) -> None:
     words = arguments_of(name)
     assert words is not None, f"give right arguments of {name} in OTHERWISE"
-    for argument in parameters(name):
-        for make in hard.JUNK:
+    for place, argument in enumerate(parameters(name)):
+        for make in hard.JUNK[place % 2 :: 2] if name in SLOW else hard.JUNK:
             value = make()
             if isinstance(value, range) and len(value) > MOST_ANSWERS:
                 continue
-            hard.use((name, FUNCTIONS[name], lambda: dict(words)), {argument: value})
+            hard.use((name, partial(checked, name), lambda: dict(words)), {argument: value})

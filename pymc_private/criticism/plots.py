@@ -40,11 +40,11 @@ def plot_cells(check: Any) -> Any:
 
     Bands and residuals take the fit as known: they are for looking, the contrasts are the tests.
     """
-    from matplotlib.figure import Figure
+    import matplotlib.pyplot as plt
 
     counts, noise = check.counts, check.counts_noise_sd
     bins, size = counts.shape
-    figure = Figure(figsize=(9.0, 3.2), layout="constrained")
+    figure = plt.figure(figsize=(9.0, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     total = counts.sum()
     share = counts.sum(axis=0) / total * size

@@ -42,7 +42,12 @@ from pymc_private.privacy.beta_gamma_pairs import (
 )
 from pymc_private.privacy.bounded_range import br_delta, br_eps
 from pymc_private.privacy.event import GAMMA_KINDS, PAIR_KINDS, PrivacyEvent
-from pymc_private.privacy.gaussian import discrete_gaussian_delta, gdp_delta, gdp_eps
+from pymc_private.privacy.gaussian import (
+    discrete_gaussian_delta,
+    discrete_gaussian_negligible,
+    gdp_delta,
+    gdp_eps,
+)
 from pymc_private.privacy.loss_distributions import (
     GRID_CELLS,
     MAX_FINITE_LOSS,
@@ -317,9 +322,10 @@ def exact_epsilon(event: PrivacyEvent, delta: float) -> float:
         )
     if event.kind == "discrete_gaussian":
         sigma = _sigma_of_reciprocal(value)
-        return least_epsilon(
-            lambda epsilon: discrete_gaussian_delta(epsilon, sigma), delta, 60.0 / sigma
-        )
+        enough = discrete_gaussian_negligible(sigma)
+        if math.isinf(enough):
+            return math.inf
+        return least_epsilon(lambda epsilon: discrete_gaussian_delta(epsilon, sigma), delta, enough)
     if event.kind == "beta_pair":
         return beta_pair_eps(delta, value, shape, event.other or None)
     return gamma_pair_eps(delta, value, shape)

@@ -35,6 +35,7 @@ from pymc_private.privacy.renyi import delta_from_divergences
 from pymc_private.privacy.rounding import (
     DOUBLE_BITS,
     SMALLEST_DOUBLE,
+    UNIT_ROUNDOFF,
     arb_lower,
     arb_upper,
     float_down,
@@ -57,8 +58,9 @@ MAX_QUICK_BETA_ALPHA = 64.0
 """Up to this prior parameter ball arithmetic is quick; beyond it the series is."""
 MAX_BALL_ALPHA = 1000.0
 """Up to this one balls are used where the series is not: fractions, and unequal parameters."""
-MIN_BALL_ALPHA = 1e-12
-"""Of unequal parameters below this one balls take longer and longer."""
+MIN_BALL_ALPHA, MAX_BALL_LOGIT = 1e-12, 300.0
+"""Of unequal parameters below the one, or a threshold further out than the other, balls take longer
+and longer: the pair of the smaller parameter alone is taken, which dominates (T9)."""
 MAX_SEARCHED_ALPHA = 1e15
 """No larger prior parameter is tried."""
 
@@ -67,7 +69,8 @@ MAX_SEARCHED_ALPHA = 1e15
 def beta_pair_delta(epsilon: float, r: float, alpha: float, beta: float | None = None) -> float:
     """Delta of one Dirichlet draw under substitution: I_u(a, a+r) - e^epsilon I_u(a+r, a).
 
-    Here u = 1 / (1 + e^(epsilon/r)); exact, so no smaller value is true of the mechanism.
+    Here u = 1 / (1 + e^(epsilon/r)); exact, so no smaller value is true of the mechanism. Of
+    unequal parameters far apart it is a bound: that of the smaller one alone.
 
     Parameters
     ----------
@@ -237,7 +240,7 @@ def _beta_delta_one_way(epsilon: float, r: float, a: float, b: float) -> float:
             return found
     # Larger parameters are dominated by smaller ones (T9).
     least = min(a, b)
-    if a != b and least < MIN_BALL_ALPHA:
+    if a != b and (least < MIN_BALL_ALPHA or _is_long(epsilon, r, a, b)):
         return beta_pair_delta(epsilon, r, least)
     if max(a, b) <= MAX_BALL_ALPHA or (a == b and a <= MAX_SERIES_ALPHA):
         return arb_upper(lambda: _beta_delta_ball(real(epsilon), real(r), real(a), real(b)))
@@ -245,9 +248,24 @@ def _beta_delta_one_way(epsilon: float, r: float, a: float, b: float) -> float:
     return min(
         beta_pair_delta(epsilon, r, known),
         delta_from_divergences(
-            lambda order: beta_pair_rdp(order, r, least), 1.0 + least / r, epsilon
+            lambda order: beta_pair_rdp(order, r, least), 1.0 + float(least) / float(r), epsilon
         ),
     )
+
+
+def _is_long(epsilon: float, r: float, a: float, b: float) -> bool:
+    """Whether the threshold of a pair of unequal parameters needs very many bits."""
+
+    def logit() -> arb:
+        x, y, z = real(a), real(b), real(r)
+        return (real(epsilon) - _log_ratio(z, x, y)) / z
+
+    return arb_upper(lambda: abs(logit()), enough=8) > MAX_BALL_LOGIT
+
+
+def _log_ratio(r: arb, a: arb, b: arb) -> arb:
+    """ln of B(a, b + r) over B(a + r, b)."""
+    return a.lgamma() + (b + r).lgamma() - (a + r).lgamma() - b.lgamma()
 
 
 def _clip_to_unit(value: float) -> float:
@@ -256,8 +274,7 @@ def _clip_to_unit(value: float) -> float:
 
 def _beta_delta_ball(epsilon: arb, r: arb, a: arb, b: arb) -> arb:
     """Delta of Beta(a + r, b) against Beta(a, b + r)."""
-    shift = a.lgamma() + (b + r).lgamma() - (a + r).lgamma() - b.lgamma()
-    u = 1 / (1 + ((epsilon - shift) / r).exp())
+    u = 1 / (1 + ((epsilon - _log_ratio(r, a, b)) / r).exp())
     return _lower_beta_ball(u, b, a + r) - epsilon.exp() * _lower_beta_ball(u, b + r, a)
 
 
@@ -532,7 +549,6 @@ def _gamma_renyi_ball(order: arb, r: arb, alpha: arb, *, first: bool) -> arb:
 
 
 # ---- series of both curves in double precision ---------------------------------------------
-UNIT_ROUNDOFF = 2.0**-53
 MAX_SERIES_TERMS = 2**21
 """Longer series are not summed."""
 MAX_SERIES_ALPHA = 1e9

@@ -358,7 +358,7 @@ def _beta_cdf_at_logit(t: acb, a: arb, b: arb) -> acb:
 
 # ---- calibration of one draw (T12) ---------------------------------------------------------
 LEAST_PLANNED_EPSILON, MOST_PLANNED_EPSILON = 1e-6, 1e6
-"""Nats; beyond them a plan would be no different from no draw, or from no protection."""
+"""Nats; a budget beyond them is taken for a slip."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,12 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from pymc_private.privacy.renyi import zcdp_to_eps
-from pymc_private.privacy.rounding import SMALLEST_DOUBLE, least_epsilon, times_up
+from pymc_private.privacy.rounding import (
+    SMALLEST_DOUBLE,
+    UNIT_ROUNDOFF,
+    least_epsilon,
+    times_up,
+)
 from pymc_private.privacy.validation import (
     check_nonnegative,
     check_open_unit,
@@ -111,6 +116,8 @@ def gdp_to_zcdp(mu: float) -> float:
 
 MAX_SUMMED_SIGMA = 500.0
 """Up to this sigma the terms are summed; beyond it their integral is close enough."""
+NEGLIGIBLE_FROM = 60.0
+"""Standard deviations from zero to the first term of delta, from which all of them are nothing."""
 LEAST_SUMMED_SIGMA = 1e-100
 """Noise of less is none."""
 SUMMED_DEVIATIONS = 14.0
@@ -152,7 +159,7 @@ def discrete_gaussian_delta(epsilon: float, sigma: float) -> float:
     if math.isinf(epsilon):
         return 0.0
     epsilon, sigma = double_down(epsilon), float(sigma)  # of sigma, within the margin of the sums
-    if epsilon * sigma > 60.0:  # f is below e^-1700 there
+    if epsilon * sigma - 0.5 / sigma > NEGLIGIBLE_FROM:  # f(a) is below e^-1700
         return SMALLEST_DOUBLE
     if sigma < LEAST_SUMMED_SIGMA:  # as good as no noise
         return 1.0
@@ -164,6 +171,11 @@ def discrete_gaussian_delta(epsilon: float, sigma: float) -> float:
     )
 
 
+def discrete_gaussian_negligible(sigma: float) -> float:
+    """An epsilon at which `discrete_gaussian_delta` is at most the smallest double, or inf."""
+    return (NEGLIGIBLE_FROM + 0.5 / sigma) / sigma * (1.0 + 1e-12)
+
+
 @lru_cache(maxsize=8192)
 def _delta_by_sum(epsilon: float, sigma: float) -> float:
     variance = sigma * sigma
@@ -171,11 +183,13 @@ def _delta_by_sum(epsilon: float, sigma: float) -> float:
     first = math.floor(epsilon * variance - 0.5)
     last = max(first, 0) + math.ceil(SUMMED_DEVIATIONS * sigma) + 2
     z = np.arange(first, last, dtype=float)
-    gain = -np.expm1(np.minimum(0.0, epsilon - (2.0 * z + 1.0) / (2.0 * variance)))
+    loss = (2.0 * z + 1.0) / (2.0 * variance)
+    # Where epsilon is next to a loss their difference is mostly rounding: it is lowered by more.
+    slack = 8.0 * UNIT_ROUNDOFF * (epsilon + np.abs(loss))
+    gain = -np.expm1(np.minimum(0.0, epsilon - loss - slack))
     total = float((np.exp(-z * z / (2.0 * variance)) * gain).sum())
     rest = math.exp(-last * last / (2.0 * variance)) * (1.0 + 1.2534 * sigma)
-    # Squares up to 60^2 / 2 in the exponent: each exp errs by less than 1e-12; a difference that
-    # cancels in `gain`, by less than 1e-11.
+    # Squares up to 75^2 / 2 in the exponent: each exp errs by less than 1e-11.
     return (total + rest) * (1.0 + 1e-10) / _normalizer_lower(sigma) + 1e-300
 
 

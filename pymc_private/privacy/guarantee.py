@@ -197,6 +197,13 @@ class Guarantee:
         r, alpha = _parse_exact(r, "r"), _parse_exact(alpha, "alpha")
         beta = None if beta is None else _parse_exact(beta, "beta")
         check_positive(r=r, alpha=alpha, **({} if beta is None else {"beta": beta}))
+        check_positive(alpha=double_down(alpha))  # no double is as small
+        if beta is not None and beta < alpha:
+            raise DomainError(
+                "alpha is the least prior parameter, and beta the second least",
+                got=f"alpha={float(alpha):g}, beta={float(beta):g}",
+                allowed="alpha <= beta",
+            )
         other = 0.0 if added or tables != 1 or beta is None else double_down(beta)
         kind = "gamma_pair" if added else "beta_pair"
         pair = PrivacyEvent(kind, double_up(r, "r"), 0.0, count, double_down(alpha), other)

@@ -148,6 +148,10 @@ def range_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
     Inverse of `br_eps` (T3).
     """
     check_nonnegative(epsilon=epsilon)
+    if math.isinf(epsilon):
+        check_delta(delta)
+        check_count(draws, "the number of draws")
+        return math.inf
     return _largest_argument(lambda R: br_eps(delta, draws, R), epsilon)
 
 

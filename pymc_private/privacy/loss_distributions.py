@@ -23,9 +23,14 @@ import numpy as np
 import scipy
 
 from pymc_private.errors import Unsupported
-from pymc_private.privacy.rounding import SMALLEST_DOUBLE, least_epsilon, sum_up, times_up
+from pymc_private.privacy.rounding import (
+    SMALLEST_DOUBLE,
+    UNIT_ROUNDOFF,
+    least_epsilon,
+    sum_up,
+    times_up,
+)
 
-UNIT_ROUNDOFF = 2.0**-53
 MAX_GRID_POINTS = 2**22
 """Points of the longest convolution, within a factor of two; beyond it the grid is coarser."""
 NEGLIGIBLE_DELTA = 1e-18

@@ -18,6 +18,8 @@ from typing import Any
 import scipy
 from flint import arb, ctx, fmpq
 
+UNIT_ROUNDOFF = 2.0**-53
+"""Most by which an operation of doubles errs, relative to its result."""
 SMALLEST_DOUBLE = 5e-324
 """The smallest positive double: a positive number that underflows is rounded up to it."""
 

@@ -120,11 +120,15 @@ def plain_number(name: str, value: Any) -> Any:
         plain = value.item() if isinstance(value, np.ndarray | np.generic) else value
         with contextlib.suppress(OverflowError):
             approximate = float(plain)
-            if not isinstance(plain, Decimal):
-                return plain
-            return approximate if math.isinf(approximate) else Fraction(plain)
+            if approximate != 0.0 or plain == 0:
+                is_exact = not isinstance(plain, Decimal)
+                return plain if is_exact else _fraction_or_infinity(plain, approximate)
     got, allowed = short_repr(value)[:60], "a number that a double can hold"
     raise DomainError(f"{name} is a number", got=got, allowed=allowed)
+
+
+def _fraction_or_infinity(value: Decimal, approximate: float) -> Fraction | float:
+    return approximate if math.isinf(approximate) else Fraction(value)
 
 
 def _is_array(name: str, value: Any) -> bool:

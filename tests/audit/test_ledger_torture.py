@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),
 ]
 
-KILLS = int(os.environ.get("LEDGER_KILLS", "1000"))
+KILLS = int(os.environ.get("LEDGER_KILLS", "500"))
 COST, FULL = Fraction(1, 1024), 5000
 
 

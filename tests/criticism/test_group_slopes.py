@@ -158,12 +158,12 @@ def test_the_sums_of_simulated_records_are_what_the_plan_expects():
 @pytest.mark.audit
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_false_alarms_and_power_are_as_planned(spread):
-    """30 data sets with summaries of their own; se .04 and .07."""
+    """20 data sets with summaries of their own; se .05 and .09."""
     checks = HierarchyChecks("logistic:10:1000:private", 1.0, spread)
     checks.departures = ("slopes(x, g)",)
-    found = np.array([checks.found(k)[0] for k in range(30)])
+    found = np.array([checks.found(k)[0] for k in range(20)])
     seen = (found[:, 0] < 0.05).mean()
-    assert abs(seen - (found[:, 2].mean() if spread else 0.05)) < (0.17 if spread else 0.1)
+    assert abs(seen - (found[:, 2].mean() if spread else 0.05)) < (0.2 if spread else 0.12)
 
 
 # ---- nothing charged -----------------------------------------------------------------------------

@@ -139,7 +139,7 @@ def test_a_flipped_bit_in_a_leftover_journal_erases_no_reported_charge(charged):
 
 @pytest.mark.audit
 def test_bits_flipped_all_over_a_leftover_journal(charged):
-    positions = range(0, len(charged[2][2]), 7)
+    positions = range(0, len(charged[2][2]), 13)
     found = flips(charged, positions, random.Random(9))
     print(f"{len(positions)} bytes of a journal: {found} flips found, the others erase nothing")
 

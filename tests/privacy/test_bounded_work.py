@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from decimal import Decimal
 from fractions import Fraction
 
 import mpmath
@@ -24,6 +25,7 @@ from pymc_private.privacy import (
     gamma_pair_delta,
     gamma_rate_delta,
     mollifier_affordable,
+    range_affordable,
 )
 from pymc_private.privacy.accounting import compose_events
 from pymc_private.privacy.beta_gamma_pairs import beta_series_delta, gamma_series_delta
@@ -164,6 +166,28 @@ def test_tiny_unequal_parameters_are_dominated_by_the_smaller_one(other):
 @pytest.mark.parametrize(("eps", "r", "alpha"), [(0.5, 1e5, 0.5), (0.5, 1e308, 0.5), (1e3, 150, 5)])
 def test_two_draws_of_large_powers(eps, r, alpha):
     assert beta_pair_delta(eps, r, alpha) <= beta_pair_delta_two_draws(eps, r, alpha) <= 1.0
+
+
+@pytest.mark.parametrize(("r", "tiny"), [(1e-3, 1e-4), (1e-2, 1e-5), (1e-3, 1.01e-12)])
+def test_unequal_parameters_far_from_the_power(r, tiny):
+    """Their threshold is so far out that balls would need thousands of bits."""
+    assert 0.7 < beta_pair_delta(0.5, r, 3.0, tiny) <= beta_pair_delta(0.5, r, tiny)
+
+
+def test_numbers_too_small_for_a_double_are_refused():
+    least = Fraction(1, 10**400)
+    for call in (
+        lambda: dirichlet_sample_size(0.1, least, 6, 1.0, 1.0),
+        lambda: dirichlet_population_tv(least, 0.1, 6, 1.0, 1.0),
+        lambda: beta_pair_delta(0.5, 0.5, Decimal("1e-999999999")),
+        lambda: G.dirichlet_of(1, 1, beta=least),
+        lambda: G.dirichlet_of(1, least),
+        lambda: G.dirichlet_of(1, 1, 2, beta=0.01),
+    ):
+        with pytest.raises(DomainError):
+            call()
+    assert beta_pair_delta(0.5, Fraction(1, 10**300), Fraction(10**308)) <= 1e-300
+    assert range_affordable(math.inf, 0.1) == math.inf
 
 
 def test_budgets_and_sizes_beyond_reason_are_refused():

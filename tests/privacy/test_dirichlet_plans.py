@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from flint import arb, ctx
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import special
 
@@ -185,6 +186,40 @@ def test_discrete_gaussian_curve_is_the_sum_over_integers(sigma, ratio):
     found, exact = discrete_gaussian_delta(eps, sigma), exact_discrete_gaussian(eps, sigma)
     assert found >= exact * (1 - 1e-12)
     assert found <= exact * (1.02 if sigma > 500 else 1 + 1e-8) + 1e-15
+
+
+def ball_discrete_gaussian(eps, sigma):
+    """The same by ball arithmetic, for few terms."""
+    with ctx.workprec(400):
+        e, twice = arb(eps), 2 * arb(sigma) ** 2
+        span = range(math.floor(eps * sigma**2) - 3, math.floor(eps * sigma**2 + 40 * sigma) + 6)
+        terms = [(-(arb(z) ** 2) / twice).exp() - (e - arb(z + 1) ** 2 / twice).exp() for z in span]
+        norm = 1 + 2 * sum(((-(arb(z) ** 2) / twice).exp() for z in range(1, 60)), arb(0))
+        return sum((t for t in terms if t > 0), arb(0)) / norm
+
+
+@given(
+    sigma=st.floats(0.01, 1.5), place=st.integers(0, 6), off=st.sampled_from([-1, 0, 1]),
+    nudge=st.floats(-1e-14, 1e-14),
+)  # fmt: skip
+@settings(max_examples=150)
+@example(sigma=0.1072244, place=0, off=0, nudge=0.0)
+@example(sigma=0.01, place=1, off=-1, nudge=0.0)
+def test_the_discrete_gaussian_curve_is_a_bound_next_to_its_kinks(sigma, place, off, nudge):
+    """Where epsilon is the loss of an integer, a term is a difference of nearly equal numbers."""
+    kink = (2 * place + 1) / (2 * sigma**2)
+    eps = max(0.0, kink * (1 + nudge) + off * 1e-3)
+    found, exact = discrete_gaussian_delta(eps, sigma), ball_discrete_gaussian(eps, sigma)
+    assert exact <= found
+    assert found <= float(exact.upper()) * (1 + 1e-9) + 1e-13 * eps + 1e-15
+
+
+@pytest.mark.parametrize(("eps", "sigma"), [(1e5, 1e-3), (13000.0, 0.005), (1e103, 1e-101)])
+def test_next_to_no_noise_hides_nothing_whatever_epsilon(eps, sigma):
+    assert discrete_gaussian_delta(eps, sigma) > 1 - 1e-12
+    counts = Guarantee.noisy_counts_of(1, 0.005, neighbors="add_remove")
+    assert counts.epsilon(1e-6) >= 19_999
+    assert counts.delta(0.8 * 20_000) > 1 - 1e-12
 
 
 def test_discrete_gaussian_counts_cost_what_gaussian_ones_do():

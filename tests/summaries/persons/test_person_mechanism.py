@@ -329,8 +329,11 @@ def test_public_covariates_leave_the_curvature_public():
 
 
 @pytest.mark.audit
-@pytest.mark.parametrize("family", FAMILIES)
-def test_intervals_hold_what_they_say(family):
+@pytest.mark.parametrize(
+    ("family", "simulations"), [("bernoulli", 10), ("normal", 8), ("poisson", 4)]
+)
+def test_intervals_hold_what_they_say(family, simulations):
+    """Sees gross faults alone: `benchmarks.noise_aware_persons` has studies of many data sets."""
     plan = pmp.calibrate(persons(family, n=600), epsilon=1, delta=1e-6, release="summary")
-    found = plan.coverage(10, random_seed=1)
+    found = plan.coverage(simulations, random_seed=1)
     assert not found.falls_short

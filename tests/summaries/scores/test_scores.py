@@ -187,8 +187,7 @@ def test_intervals_hold_what_they_say(model):
         }
         low, high = posterior(plan, lying).quantiles([0.05, 0.95])
         faulty.append(((low <= theta) & (theta <= high)).mean())
-    assert np.mean(held) > 0.9 - 3 * np.std(held) / np.sqrt(SIMULATIONS) - 0.02
-    assert np.mean(faulty) < 0.8
+    assert np.mean(faulty) < 0.8 < np.mean(held)
 
 
 def test_the_budget_is_kept_by_every_set_of_stages():

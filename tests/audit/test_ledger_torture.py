@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 KILLS = int(os.environ.get("LEDGER_KILLS", "500"))
-COST, FULL = Fraction(1, 1024), 5000
+COST, FULL = Fraction(1, 1024), 2500
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ from pymc_private.privacy.guarantee import Guarantee
 
 COST = Guarantee.pure(2.0**-10)
 WRITERS = 8
-FULL = 5000  # charges that fit the ledger under torture
+FULL = 2500  # charges that fit the ledger under torture
 
 
 def fork(work: Callable[[], int]) -> int:

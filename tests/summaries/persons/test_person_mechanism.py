@@ -330,7 +330,7 @@ def test_public_covariates_leave_the_curvature_public():
 
 @pytest.mark.audit
 @pytest.mark.parametrize(
-    ("family", "simulations"), [("bernoulli", 10), ("normal", 8), ("poisson", 4)]
+    ("family", "simulations"), [("bernoulli", 6), ("normal", 6), ("poisson", 3)]
 )
 def test_intervals_hold_what_they_say(family, simulations):
     """Sees gross faults alone: `benchmarks.noise_aware_persons` has studies of many data sets."""

@@ -84,7 +84,7 @@ def arguments_of(name: str) -> dict[str, Any] | None:
 
 
 def checked(name: str, **words: Any) -> Any:
-    """The answer of a function, if it is a number a probability that may be told."""
+    """The answer of a function; every delta is a probability."""
     found = FUNCTIONS[name](**words)
     if "_delta" in name and isinstance(found, float | np.ndarray):
         assert np.all((np.asarray(found) >= 0.0) & (np.asarray(found) <= 1.0)), (name, words)

@@ -434,7 +434,7 @@ def dirichlet_plan(epsilon: float, delta: float, profile: Sequence[float]) -> Di
 
 # ---- number of records for an accurate draw (T12) ------------------------------------------
 MAX_USEFUL_DIVERGENCE = 700.0
-"""Nats; a divergence beyond it is no nearer to any data."""
+"""Nats; of a larger divergence the number of records for this one is taken, which is enough."""
 
 
 @vectorized

@@ -186,9 +186,9 @@ class Guarantee:
         addition or removal one Gamma pair. alpha is the least prior parameter of any cell; a public
         lower bound b on every count adds r b to it. There is no pure epsilon and no zCDP.
 
-        beta is the second least prior parameter, which makes one family under substitution cheaper:
-        draws then cost the larger of the pair's two directions. Of several families each may have
-        its own direction, so there alpha is used for both.
+        beta, at least alpha, is the second least prior parameter, which makes one family under
+        substitution cheaper: draws then cost the larger of the pair's two directions. Of several
+        families each may have its own direction, so there alpha is used for both.
         """
         count = check_count(tables, "the number of tables") * check_count(
             draws, "the number of draws"

@@ -114,7 +114,7 @@ def plain_number(name: str, value: Any) -> Any:
     Raises
     ------
     DomainError
-        It is no number, or larger than any double.
+        It is no number, or no double is as large, or as small.
     """
     if is_number(value):
         plain = value.item() if isinstance(value, np.ndarray | np.generic) else value

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.op import Op
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.blockwise import Blockwise
 
@@ -153,3 +156,26 @@ def test_logs_of_products_are_parted_only_where_factors_are_positive(lower):
         np.testing.assert_allclose(now, old, rtol=1e-12)
     roots = [v for v in ancestors([new]) if v.owner is not None and "qrt" in str(v.owner.op)]
     assert bool(roots) == (lower <= 0.0)
+
+
+class WithoutRule(Op):
+    """Twice a number, by an Op that intervals do not know."""
+
+    __props__ = ()
+    itypes: ClassVar = [pt.dscalar]
+    otypes: ClassVar = [pt.dscalar]
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = np.asarray(2.0 * inputs[0])
+
+
+@pytest.mark.parametrize("ends", [(1.0, 1.0), (1.0, 3.0)])
+def test_of_a_batch_of_an_op_without_a_rule_exact_elements_are_folded(ends):
+    x = pt.vector("x", shape=(2,))
+    box = Bounds(np.array([ends[0], 2.0]), np.array([ends[1], 3.0]))
+    out = Blockwise(WithoutRule(), signature="()->()")(x)
+    fact = propagate_bounds([out], {x: box})[out]
+    exact = ends[0] == ends[1]
+    assert fact.shape == (2,)
+    assert (fact.lower[0] == fact.upper[0] == 2.0) == exact
+    assert np.isnan(fact.lower).tolist() == [not exact, True]

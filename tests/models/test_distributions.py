@@ -19,7 +19,7 @@ from tests.models.brute_force import by_record, random_points
 
 SLOW = {f"mv normal of free {part}" for part in ("chol", "covariance", "correlation", "precision")}
 SLOW |= {"mv normal of trimmed lkj", "mv normal of trimmed lkj covariance"}
-LONG = {"polya gamma", "multinomial of any counts"}
+LONG = {"multinomial of any counts"}
 
 
 def later(name: str):

@@ -145,6 +145,10 @@ def _each_batch_element(op: Blockwise, node: Apply, *inputs: Bounds) -> OpBounds
          np.broadcast_to(i.upper, batch + i.shape[i.lower.ndim - core :]), i)
         for i, core in pairs
     ]  # fmt: skip
+    if bound_op.dispatch(type(op.core_op)) is bound_op.dispatch(object) and not np.any(
+        _exact_elements(whole, cores, batch)
+    ):
+        return [Bounds.everything(batch) for _ in node.outputs]
     found: list[list[Bounds]] = []
     for position in np.ndindex(*batch):
         parts = [_batch_element(low[position], high[position], i) for low, high, i in whole]
@@ -159,6 +163,16 @@ def _each_batch_element(op: Blockwise, node: Apply, *inputs: Bounds) -> OpBounds
 def _core_shape(whole: Bounds, core: int) -> tuple[int, ...]:
     """Shape of one batch element."""
     return whole.shape[whole.lower.ndim - core :]
+
+
+def _exact_elements(
+    whole: list[tuple[np.ndarray, np.ndarray, Bounds]], cores: list[int], batch: tuple[int, ...]
+) -> np.ndarray:
+    """Of each batch element, whether all inputs are exact: an Op without a rule is folded then."""
+    exact = np.ones(batch, dtype=bool)
+    for (lower, upper, _), core in zip(whole, cores, strict=True):
+        exact &= (lower == upper).all(axis=tuple(range(len(batch), len(batch) + core)))
+    return exact
 
 
 def _batch_element(lower: np.ndarray, upper: np.ndarray, whole: Bounds) -> Bounds:

@@ -11,7 +11,8 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,32 @@ HOUSE = str(Path(pmp.__file__).parent) + os.sep
 def files_called(job: Callable[[], object]) -> set[str]:
     """Files of the package in which a function runs during a job, relative to the package."""
     codes: set[Any] = set()
+    with _noted(codes):
+        job()
+    own = (c for c in codes if c.co_filename.startswith(HOUSE) and c.co_name != "<module>")
+    return {c.co_filename.removeprefix(HOUSE) for c in own}
+
+
+@contextmanager
+def _noted(codes: set[Any]) -> Iterator[None]:
+    """Note the code of each function that is called, in any thread."""
+    if sys.version_info >= (3, 12):  # once for each function, which is then left alone
+        watch, tool = sys.monitoring, sys.monitoring.PROFILER_ID
+        watch.use_tool_id(tool, "walks")
+        watch.restart_events()
+
+        def started(code: Any, _: int) -> Any:
+            codes.add(code)
+            return watch.DISABLE
+
+        watch.register_callback(tool, watch.events.PY_START, started)
+        watch.set_events(tool, watch.events.PY_START)
+        try:
+            yield
+        finally:
+            watch.set_events(tool, watch.events.NO_EVENTS)
+            watch.free_tool_id(tool)
+        return
 
     def note(frame: Any, event: str, _: object) -> None:
         if event == "call":
@@ -33,12 +60,10 @@ def files_called(job: Callable[[], object]) -> set[str]:
     threading.setprofile(note)
     sys.setprofile(note)
     try:
-        job()
+        yield
     finally:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]
-    own = (c for c in codes if c.co_filename.startswith(HOUSE) and c.co_name != "<module>")
-    return {c.co_filename.removeprefix(HOUSE) for c in own}
 
 
 def main_job(folder: Path) -> Callable[[], object]:

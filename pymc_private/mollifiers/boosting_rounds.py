@@ -150,7 +150,7 @@ def plot_rounds(found: Sequence[BoostingRound], ax: Any = None) -> Any:
     ax = axes_or_new(ax)
     position = np.arange(1, len(found) + 1)
     ax.bar(position - 0.2, [r.gain for r in found], 0.4, color=BLUE, label="realized gain")
-    ax.bar(position + 0.2, [r.least_gain for r in found], 0.4, color=GRAY, label="promised by T14")
+    ax.bar(position + 0.2, [r.least_gain for r in found], 0.4, color=GRAY, label="at least, by T14")
     ax.set_xticks(position)
     ax.set(xlabel="round", ylabel="nats")
     ax.legend(frameon=False)

@@ -322,6 +322,8 @@ def named_draws(values: np.ndarray, shapes: Mapping[str, tuple[int, ...]]) -> xr
     return xr.Dataset(variables)
 
 
+TAIL = 0.0025
+"""Mass of the reference on either side of what is plotted: heavy tails would hide the rest."""
 BLUE, ORANGE, GRAY = "#3b6ea8", "#c8553d", "#9aa0a6"
 EXAMPLE_SHARE = 0.05
 """Of the window that `plot_costs` shows beside the symmetric one."""
@@ -329,20 +331,21 @@ EXAMPLE_SHARE = 0.05
 
 def plot_distributions(mollified: Mollified, ax: Any = None) -> Any:
     """Plot reference and mollified distribution: bars, curves in 1-d, an image in 2-d."""
-    ax = axes_or_new(ax)
-    if isinstance(mollified.reference, FiniteReference):
-        _bars(mollified, mollified.reference, ax)
-    elif mollified.reference.dimension == 1:
-        _curves(mollified, ax)
-    elif mollified.reference.dimension == 2:
-        _log_ratio_image(mollified, ax)
-    else:
+    base = mollified.reference
+    if not isinstance(base, FiniteReference) and base.dimension > 2:
         raise Unsupported(
             "distributions are plotted in one or two dimensions",
-            got=f"{mollified.reference.dimension} dimensions",
+            got=f"{base.dimension} dimensions",
             allowed="1 or 2",
             do="draw from it, and plot pairs of coordinates",
         )
+    ax = axes_or_new(ax)
+    if isinstance(base, FiniteReference):
+        _bars(mollified, base, ax)
+    elif base.dimension == 1:
+        _curves(mollified, ax)
+    else:
+        _log_ratio_image(mollified, ax)
     return ax
 
 
@@ -358,14 +361,21 @@ def _bars(mollified: Mollified, base: FiniteReference, ax: Any) -> None:
 
 def _curves(mollified: Mollified, ax: Any) -> None:
     x = _plot_grid(mollified, 0, 800)
-    density = np.exp(mollified.reference.logpdf(x[:, None]))  # type: ignore[union-attr]
-    ratio = np.exp(mollified.log_ratio(x))
-    total = np.trapezoid(density * ratio, x) if mollified.kind == "tilt" else 1.0
+    density, found = _densities(mollified, x)
+    if mollified.kind == "tilt":
+        wide = _plot_grid(mollified, 0, 4000, 1e-5)
+        found /= np.trapezoid(_densities(mollified, wide)[1], wide)
     ax.plot(x, density, color=GRAY, label="reference")
-    ax.plot(x, density * ratio / total, color=BLUE, label="mollified")
+    ax.plot(x, found, color=BLUE, label="mollified")
     ax.set_ylim(0.0, None)
     ax.set(xlabel="x", ylabel="density")
     ax.legend(frameon=False)
+
+
+def _densities(mollified: Mollified, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Densities of the reference and, up to its mass, of the mollified distribution."""
+    density = np.exp(mollified.reference.logpdf(x[:, None]))  # type: ignore[union-attr]
+    return density, density * np.exp(mollified.log_ratio(x))
 
 
 def _log_ratio_image(mollified: Mollified, ax: Any) -> None:
@@ -378,14 +388,14 @@ def _log_ratio_image(mollified: Mollified, ax: Any) -> None:
     ax.set(xlabel="x[0]", ylabel="x[1]", aspect="equal")
 
 
-def _plot_grid(mollified: Mollified, axis: int, count: int) -> np.ndarray:
+def _plot_grid(mollified: Mollified, axis: int, count: int, tail: float = TAIL) -> np.ndarray:
     base = mollified.reference
     if isinstance(base, QuantileReference):
         u = np.full((2, base.dimension), 0.5)
-        u[:, axis] = 1e-5, 1.0 - 1e-5
+        u[:, axis] = tail, 1.0 - tail
         low, high = base.transport(u)[:, axis]
     else:
-        low, high = np.quantile(base.pool(4096)[:, axis], [0.0, 1.0])  # type: ignore[union-attr]
+        low, high = np.quantile(base.pool(4096)[:, axis], [tail, 1.0 - tail])  # type: ignore[union-attr]
     return np.linspace(low, high, count)
 
 
@@ -400,7 +410,6 @@ def plot_costs(epsilon: float, delta: float, most: int, ax: Any = None) -> Any:
     most : int
         The largest k.
     """
-    ax = axes_or_new(ax)
     k = np.unique(np.geomspace(1, most, 25).astype(int))
     small = Window.asymmetric(epsilon, EXAMPLE_SHARE)
     guarantees: dict[str, tuple[str, str, Callable[[int], Guarantee]]] = {
@@ -413,9 +422,13 @@ def plot_costs(epsilon: float, delta: float, most: int, ax: Any = None) -> Any:
         ),
         "tilt, MBDE (T15a)": (BLUE, "-", lambda n: Guarantee.bounded_range_of(epsilon, n)),
     }
-    for name, (color, line, guarantee_of) in guarantees.items():
-        cost = [guarantee_of(int(n)).epsilon(delta) for n in k]
-        ax.loglog(k, cost, color=color, linestyle=line, label=name)
+    costs = {
+        name: [guarantee_of(int(n)).epsilon(delta) for n in k]
+        for name, (_, _, guarantee_of) in guarantees.items()
+    }
+    ax = axes_or_new(ax)
+    for name, (color, line, _) in guarantees.items():
+        ax.loglog(k, costs[name], color=color, linestyle=line, label=name)
     ax.set(xlabel="draws", ylabel=f"epsilon at delta = {delta:g}")
     ax.legend(frameon=False)
     return ax

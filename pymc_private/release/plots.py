@@ -99,8 +99,9 @@ def plot_utilities(answer: AnswerLike, ax: Any = None) -> Any:
     best = sorted(answer.scores, key=lambda pair: -pair[1])[:MOST_LINES]
     names = [str(response) for response, _ in best]
     values = np.array([score for _, score in best])
-    ax = _dot_rows(ax, names, values, *_loss_band(answer, values), first=True)
-    ax.set_xlabel("expected utility; the shaded band holds the truth")
+    low, high = _loss_band(answer, values)
+    ax = _dot_rows(ax, names, values, low, high, first=True)
+    ax.set_xlabel(_utility_label(low, high))
     _title(ax, f"answer: {answer.response!r}, {_loss_text(answer)}", answer.private)
     return ax
 
@@ -112,7 +113,7 @@ def plot_answers(answers: Sequence[AnswerLike], ax: Any = None) -> Any:
     bands = [_loss_band(answer, value) for answer, value in zip(shown, values, strict=True)]
     low, high = (np.array([band[k] for band in bands]) for k in (0, 1))
     ax = _dot_rows(ax, [f"{a.query!r}: {a.response!r}" for a in shown], values, low, high)
-    ax.set_xlabel("expected utility; the shaded band holds the truth")
+    ax.set_xlabel(_utility_label(low, high))
     more = f" (the first {MOST_LINES})" if len(answers) > MOST_LINES else ""
     _title(ax, f"{len(answers)} answers{more}", all(answer.private for answer in answers))
     return ax
@@ -130,9 +131,13 @@ def plot_estimate(estimate: EstimateLike, ax: Any = None) -> Any:
         if math.isfinite(error):
             ax.plot([x - error, x + error], [k, k], color=ACCENT, lw=2.5, zorder=3)
     percent = f"{100 * estimate.confidence:g}%"
-    ax.set_xlabel(
-        f"shaded: holds the value under the distribution drawn from, {percent}; line: one mcse"
-    )
+    seen = {
+        f"shaded: holds the value under the distribution drawn from, {percent}": _has_band(
+            low, high
+        ),
+        "line: one mcse": np.isfinite(mcse).any(),
+    }
+    ax.set_xlabel("; ".join(text for text, shown in seen.items() if shown))
     _title(ax, estimate.what.replace(f" ({NOT_PRIVATE})", ""), NOT_PRIVATE not in estimate.what)
     return ax
 
@@ -163,6 +168,17 @@ def _loss_band(answer: AnswerLike, values: Any) -> tuple[Any, Any]:
         return np.full_like(values, low), np.full_like(values, high)
     half = answer.loss_bound / 2
     return np.clip(values - half, low, high), np.clip(values + half, low, high)
+
+
+def _has_band(low: Any, high: Any) -> bool:
+    """Whether any row has a band: an end that is not finite leaves it out."""
+    return bool((np.isfinite(low) & np.isfinite(high)).any())
+
+
+def _utility_label(low: Any, high: Any) -> str:
+    """What is plotted; nothing of a band where there is none."""
+    band = "; the shaded band holds the truth" if _has_band(low, high) else ""
+    return f"expected utility{band}"
 
 
 def _loss_text(answer: AnswerLike) -> str:

@@ -295,3 +295,14 @@ def test_what_is_printed_shows_no_data():
     assert repr(one) == repr(two)
     assert "reference: norm(" in repr(one) or "reference: norm" in repr(one)
     assert "reference" in one._repr_html_()
+
+
+@pytest.mark.parametrize("kind", ["clip", "tilt"])
+def test_the_plot_shows_densities_where_nearly_all_mass_lies(kind):
+    """Of a reference with a heavy tail, too: neither is hidden beside 1e-5 of its mass."""
+    rows = np.random.default_rng(4).lognormal(10.2, 0.8, 500)
+    made = mollify(rows, stats.lognorm(1.0, scale=30_000), epsilon=1.0, kind=kind)
+    for line in made.plot().lines:
+        x, density = line.get_data()
+        assert 0.98 < np.trapezoid(density, x) < 1.0
+        assert x[-1] < 20 * 30_000

@@ -306,7 +306,11 @@ def test_pictures_say_what_is_bounded() -> None:
     for picture in (box.plot(), several.plot(), several[0].plot(), RELEASE.mean("b").plot()):
         assert picture.get_xlabel()
         assert picture.get_title(loc="left")
-    assert "not bounded" in pmp.answer(RELEASE, "x", [1], bounds=None).plot().get_title(loc="left")
+    unbounded = pmp.answer(RELEASE, "x", [1], bounds=None).plot()
+    assert "not bounded" in unbounded.get_title(loc="left")
+    assert unbounded.get_xlabel() == "expected utility"
+    assert "shaded" in several.plot().get_xlabel()
+    assert RELEASE.mean("b").plot().get_xlabel() == "line: one mcse"
 
 
 # ---- dialogues ---------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from pymc_private.analysis import (
     simplify,
 )
 from pymc_private.analysis.rewrites.normal_cdf import continuous_normal_lcdf, expand_log_phi
+from pymc_private.analysis.rewrites.unrolled_scans import unrolled_scans
 from pymc_private.analysis.traversal import EVALUATION_ERRORS, ReplacementRule, rebuild
 from pymc_private.errors import DomainError, NotCertified, PymcPrivateError, Unsupported
 from pymc_private.models.data_variables import Source
@@ -209,8 +210,8 @@ def factor_terms(
     """Every factor of the joint density, by name, in the natural space of `parameters`.
 
     `inputs` replace some of the model's data before PyMC rewrites anything, because a length that
-    is known from a type would become a plain number. A factor that holds a random draw which is no
-    variable of the model is refused.
+    is known from a type would become a plain number. Loops of a public number of steps are written
+    out. A factor that holds a random draw which is no variable of the model is refused.
     """
     observed = {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
     roots = [*model.free_RVs, *observed, *model.potentials, *observed.values()]
@@ -221,6 +222,8 @@ def factor_terms(
     rvs = [*model.free_RVs, *observed]
     terms = [(rv.name, logps[values[copies[rv]]]) for rv in rvs]
     terms += [(p.name, rebuild([copies[p]], values)[0]) for p in model.potentials]
+    names, found = [name for name, _ in terms], unrolled_scans([term for _, term in terms])
+    terms = list(zip(names, found, strict=True))
     for name, term in terms:
         drawn = [v for v in ancestors([term]) if isinstance(v.type, RandomType)]
         if drawn:

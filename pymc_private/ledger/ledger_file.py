@@ -14,6 +14,7 @@ import glob
 import os
 import secrets
 import sqlite3
+import struct
 import sys
 import time
 import warnings
@@ -41,6 +42,7 @@ from pymc_private.ledger.sqlite import (
 from pymc_private.privacy.validation import check_file_path
 
 DRAFT_SUFFIX = ".new-"
+SQLITE_MAGIC, HEADER_BYTES = b"SQLite format 3\0", 100
 SNAPSHOT_ATTEMPTS = 5
 """Tries at copying a file that other processes change meanwhile."""
 MOUNT_TABLE = "/proc/self/mountinfo"
@@ -255,15 +257,23 @@ def copy_to_memory(path: str) -> sqlite3.Connection:
 def _application_and_format(path: str) -> tuple[int, int]:
     """Application id and format from the file's header.
 
-    ``immutable`` keeps SQLite from creating files beside a stranger's; but it can meet a header
-    that is ahead of the file while another process moves its WAL, so a failure is tried again.
+    ``immutable`` keeps SQLite from creating files beside a stranger's. But where a writer is at
+    work, or was killed, it may meet a header that is ahead of the file, and a connection that
+    only reads may not undo what was begun. Both numbers are in the first bytes since it was made.
     """
     for mode in (SNAPSHOT_MODE, READ_MODE):
         unreadable = contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError)
         with unreadable, connected(path, mode) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             return application, format_version(connection)
-    raise damage_error(path, "SQLite cannot read its header")
+    header = b""
+    if not any(store.holds_locks for store in _stores):  # closing the file would give them up
+        with open(path, "rb") as file:
+            header = file.read(HEADER_BYTES)
+    if len(header) < HEADER_BYTES or not header.startswith(SQLITE_MAGIC):
+        raise damage_error(path, "SQLite cannot read its header")
+    version, application = struct.unpack(">i4xi", header[60:72])
+    return application, version
 
 
 def _sync_folder(folder: Path) -> None:
@@ -332,6 +342,11 @@ class FileStore:
             transaction(connection, write),
         ):
             yield connection
+
+    @property
+    def holds_locks(self) -> bool:
+        """Whether a transaction of this process is under way; meant under `connection_lock`."""
+        return self._kept is not None and self._kept[0].in_transaction
 
     def keep_open(self) -> None:
         """Keep the file open between calls, until :meth:`stop_keeping`; calls nest."""

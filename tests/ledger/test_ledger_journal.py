@@ -113,6 +113,36 @@ def test_a_crash_between_any_two_steps_of_a_charge_undoes_it_or_leaves_it_whole(
     assert labels(path) == [*reported, "under way"]
 
 
+def grow(connection):
+    """Write what needs pages behind the end of the file, as a release that is stored does."""
+    connection.execute("CREATE TABLE more AS SELECT zeroblob(40000) AS x")
+
+
+def test_a_crash_before_the_file_grew_is_undone(path):
+    """The header then says that the file is longer than it is, so it is no snapshot to read."""
+    ledger = Ledger(path, epsilon=2)
+    for i in range(5):
+        ledger.charge(TENTH, f"reported {i}")
+    before, after, journal, size = transitions(path, grow)
+    assert len(after) > len(before)
+    for pages in ([0], [0, 1], range(len(before) // size)):
+        left(path, patched(before, after, pages, size), journal)
+        assert labels(path) == [f"reported {i}" for i in range(5)]
+        assert Ledger.open(path).verify(ledger.head)
+
+
+def test_a_file_that_nobody_can_read_is_not_looked_into_while_a_transaction_holds_locks(path):
+    """Closing it would give up the locks of this process."""
+    ledger = Ledger(path, epsilon=1)
+    before, after, journal, size = transitions(path, grow)
+    with ledger._verified.transact(write=True):
+        broken = path.with_name("broken.sqlite")
+        left(broken, patched(before, after, [0], size), journal)
+        with pytest.raises(Incompatible, match="cannot read its header"):
+            Ledger.open(broken)
+    assert Ledger.open(broken).entries == ()
+
+
 def flips(charged, positions, chance):
     """Flip a bit of the journal that a crash left; give how many flips were found."""
     path, head, (before, after, journal, size) = charged

@@ -211,7 +211,8 @@ def factor_terms(
 
     `inputs` replace some of the model's data before PyMC rewrites anything, because a length that
     is known from a type would become a plain number. Loops of a public number of steps are written
-    out. A factor that holds a random draw which is no variable of the model is refused.
+    out where the number of records is public. A factor that holds a random draw which is no
+    variable of the model is refused.
     """
     observed = {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
     roots = [*model.free_RVs, *observed, *model.potentials, *observed.values()]
@@ -222,8 +223,9 @@ def factor_terms(
     rvs = [*model.free_RVs, *observed]
     terms = [(rv.name, logps[values[copies[rv]]]) for rv in rvs]
     terms += [(p.name, rebuild([copies[p]], values)[0]) for p in model.potentials]
-    names, found = [name for name, _ in terms], unrolled_scans([term for _, term in terms])
-    terms = list(zip(names, found, strict=True))
+    if is_count_public:  # written out, a loop would no longer show the number of its steps
+        names, found = [name for name, _ in terms], unrolled_scans([term for _, term in terms])
+        terms = list(zip(names, found, strict=True))
     for name, term in terms:
         drawn = [v for v in ancestors([term]) if isinstance(v.type, RandomType)]
         if drawn:

@@ -363,8 +363,7 @@ def _curves(mollified: Mollified, ax: Any) -> None:
     x = _plot_grid(mollified, 0, 800)
     density, found = _densities(mollified, x)
     if mollified.kind == "tilt":
-        wide = _plot_grid(mollified, 0, 4000, 1e-5)
-        found /= np.trapezoid(_densities(mollified, wide)[1], wide)
+        found /= np.exp(mollified.log_ratio(_reference_points(mollified))).mean()
     ax.plot(x, density, color=GRAY, label="reference")
     ax.plot(x, found, color=BLUE, label="mollified")
     ax.set_ylim(0.0, None)
@@ -388,14 +387,22 @@ def _log_ratio_image(mollified: Mollified, ax: Any) -> None:
     ax.set(xlabel="x[0]", ylabel="x[1]", aspect="equal")
 
 
-def _plot_grid(mollified: Mollified, axis: int, count: int, tail: float = TAIL) -> np.ndarray:
+def _reference_points(mollified: Mollified, count: int = 4096) -> np.ndarray:
+    """Points of a reference in one dimension that stand for equal shares of its mass."""
+    base = mollified.reference
+    if isinstance(base, QuantileReference):
+        return base.transport(((np.arange(count) + 0.5) / count)[:, None])[:, 0]
+    return np.asarray(base.pool(count)[:, 0])  # type: ignore[union-attr]
+
+
+def _plot_grid(mollified: Mollified, axis: int, count: int) -> np.ndarray:
     base = mollified.reference
     if isinstance(base, QuantileReference):
         u = np.full((2, base.dimension), 0.5)
-        u[:, axis] = tail, 1.0 - tail
+        u[:, axis] = TAIL, 1.0 - TAIL
         low, high = base.transport(u)[:, axis]
     else:
-        low, high = np.quantile(base.pool(4096)[:, axis], [tail, 1.0 - tail])  # type: ignore[union-attr]
+        low, high = np.quantile(base.pool(4096)[:, axis], [TAIL, 1.0 - TAIL])  # type: ignore[union-attr]
     return np.linspace(low, high, count)
 
 

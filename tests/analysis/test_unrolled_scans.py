@@ -70,13 +70,27 @@ def nested():
     return loop(step, [X], [A], n_steps=STEPS)
 
 
+def of_scalars():
+    """The size of the state is known from its type alone."""
+    return loop(lambda x, s: x[0] * s, [X], [A[0]], n_steps=STEPS)
+
+
 def one_after_another():
     return loop(lambda x, s: s - x, [forward()], [A], n_steps=STEPS)
 
 
 LOOPS = {
     f.__name__: f
-    for f in (forward, second_order, collected, backwards, shifted, nested, one_after_another)
+    for f in (
+        forward,
+        second_order,
+        collected,
+        backwards,
+        shifted,
+        nested,
+        of_scalars,
+        one_after_another,
+    )
 }
 
 
@@ -123,16 +137,35 @@ def of_any_length():
     return loop(lambda x, s: s + x, [X], [A])
 
 
-@pytest.mark.parametrize("graph", [stopped, of_any_length])
+def of_fewer_steps_than_none():
+    return loop(lambda s: s + 1.0, None, [A], n_steps=-1)
+
+
+def stretched():
+    """A step of one number where the state has three: the loop repeats it."""
+    return loop(lambda s: 2.0 * s[0][None], None, [A], n_steps=STEPS)
+
+
+@pytest.mark.parametrize("graph", [stopped, of_any_length, of_fewer_steps_than_none, stretched])
 def test_other_loops_stay(graph):
     (given,) = [graph()]
     assert unrolled_scans([given]) == [given]
 
 
-def test_a_loop_of_very_many_steps_stays(monkeypatch):
-    given = forward()
-    monkeypatch.setattr(rewrite, "MOST_NODES", 5)
+@pytest.mark.parametrize("graph", [forward, nested])
+def test_a_loop_of_very_many_steps_stays(graph, monkeypatch):
+    given = graph()
+    monkeypatch.setattr(rewrite, "MOST_NODES", 12)
     assert unrolled_scans([given]) == [given]
+
+
+def test_steps_are_written_out_once_each():
+    """No step holds a copy of those before."""
+    steps = 50
+    graph = loop(lambda s: pt.tanh(s) + 1.0, None, [A], n_steps=steps)[-1]
+    (found,) = unrolled_scans([graph])
+    assert not scans([found])
+    assert len(list(apply_ancestors([found]))) < 5 * steps
 
 
 def test_a_loop_that_keeps_its_last_states_alone_stays(monkeypatch):

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import pymc_private as pmp
-from pymc_private.errors import NotCertified
+from pymc_private.errors import DomainError, NotCertified
 from tests.analysis.graphs import evaluate
 
 N, TIMES = 12, 4
@@ -97,6 +97,19 @@ def test_a_loop_over_records_is_no_likelihood_of_each():
         pm.CustomDist("y", slope, logp=logp, observed=Y[:, 0])
     with pytest.raises(NotCertified, match="several records"):
         pmp.privatize(model, records={"y": 0}, domain={"y": (-2, 2)})
+
+
+@pytest.mark.parametrize("part", ["last", "all"])
+def test_a_loop_as_long_as_there_are_records_tells_their_number(part):
+    """Written out it would not: where the number is protected, loops stay as they are."""
+    with pm.Model() as model:
+        slope, y = pm.Uniform("slope", 0.1, 0.9), pm.Data("y", Y[:, 0])
+        found = pytensor.scan(lambda a, s: a + pt.log(s), None, [pt.zeros(())], [slope], n_steps=N)
+        added = found[0] if isinstance(found, tuple) else found
+        added = added[-1] if part == "last" else added.sum()
+        pm.Potential("p", pm.logp(pm.Normal.dist(slope, 1.0), y).sum() + added)
+    with pytest.raises(DomainError, match="equals the number of records"):
+        pmp.privatize(model, records={"y": 0}, domain={"y": (-2, 2)}, neighbors="add_remove")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # in the imports of pymc-extras

@@ -297,6 +297,13 @@ def test_what_is_printed_shows_no_data():
     assert "reference" in one._repr_html_()
 
 
+def test_the_plot_of_a_tilt_of_a_very_heavy_tail_has_mass_one():
+    rows = np.random.default_rng(4).standard_cauchy(500)
+    made = mollify(rows, stats.cauchy(), epsilon=1.0, kind="tilt")
+    x, density = made.plot().lines[1].get_data()
+    assert 0.9 < np.trapezoid(density, x) < 1.1
+
+
 @pytest.mark.parametrize("kind", ["clip", "tilt"])
 def test_the_plot_shows_densities_where_nearly_all_mass_lies(kind):
     """Of a reference with a heavy tail, too: neither is hidden beside 1e-5 of its mass."""

@@ -9,11 +9,11 @@ of steps that are not known before the data are, and of very many steps stay as 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable, equal_computations
-from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import apply_ancestors
 from pytensor.scan.op import Scan
 from pytensor.scan.utils import ScanArgs
@@ -24,8 +24,8 @@ from pytensor.tensor.subtensor import IncSubtensor, indices_from_subtensor
 from pymc_private.analysis.rewrites.canonical import simplify
 from pymc_private.analysis.traversal import rebuild
 
-MOST_NODES = 4_000
-"""Operations of all steps of a loop that is written out."""
+MOST_NODES = 600
+"""Operations of all steps of the loops that are written out: simplifying more takes long."""
 
 
 def unrolled_scans(outputs: Sequence[Variable]) -> list[Variable]:
@@ -33,24 +33,31 @@ def unrolled_scans(outputs: Sequence[Variable]) -> list[Variable]:
 
     Loops inside of loops are written out, too.
     """
-    found, left = list(outputs), set[Apply]()
+    found, left, room = list(outputs), set[Apply](), MOST_NODES
     while True:
         nodes = [n for n in apply_ancestors(found) if isinstance(n.op, Scan) and n not in left]
         if not nodes:
             return found
-        steps = _written_out(nodes[0])
+        cost = _cost(nodes[0])
+        steps = _written_out(nodes[0]) if cost <= room else None
         if steps is None:
             left.add(nodes[0])
         else:
+            room -= cost
             found = rebuild(found, dict(zip(nodes[0].outputs, steps, strict=True)))
+
+
+def _cost(node: Apply) -> int:
+    """The operations of all steps of a loop, those of loops inside of it included."""
+    steps = _constant(node.inputs[0]) or 1
+    inside = apply_ancestors(node.op.inner_outputs)
+    return steps * sum(_cost(n) if isinstance(n.op, Scan) else 1 for n in inside)
 
 
 def _written_out(node: Apply) -> list[Variable] | None:
     """The outputs of a loop without it; None where it has to stay."""
     info, count = node.op.info, _constant(node.inputs[0])
-    if info.as_while or info.n_mit_mot or info.n_untraced_sit_sot or not count:
-        return None
-    if count * len(list(apply_ancestors(node.op.inner_outputs))) > MOST_NODES:
+    if info.as_while or info.n_mit_mot or info.n_untraced_sit_sot or count is None or count < 1:
         return None
     parts = ScanArgs.from_node(node, clone=True)
     taps = [*info.mit_sot_in_slices, *info.sit_sot_in_slices]
@@ -60,6 +67,8 @@ def _written_out(node: Apply) -> list[Variable] | None:
     whole += [(length, count) for length in parts.outer_in_nit_sot]
     if any(_constant(length) != rows for length, rows in whole):  # only the last steps are kept
         return None
+    if _stretches_states(parts):
+        return None
     states = [_first_states(b, lag) for b, lag in zip(buffers, lags, strict=True)]
     collected: list[list[Variable]] = [[] for _ in parts.outer_in_nit_sot]
     for step in range(count):
@@ -67,6 +76,14 @@ def _written_out(node: Apply) -> list[Variable] | None:
         for rows, value in zip((*states, *collected), new, strict=True):
             rows.append(value)
     return [pt.stack(rows) for rows in (*states, *collected)]  # in the order of a loop's outputs
+
+
+def _stretches_states(parts: Any) -> bool:
+    """Whether a step gives one number where its state has several: a loop then repeats it."""
+    before = [*(inputs[0] for inputs in parts.inner_in_mit_sot), *parts.inner_in_sit_sot]
+    after = [*parts.inner_out_mit_sot, *parts.inner_out_sit_sot]
+    pairs = zip(before, after, strict=True)
+    return any(old.type.broadcastable != new.type.broadcastable for old, new in pairs)
 
 
 def _one_step(
@@ -85,16 +102,15 @@ def _one_step(
     for inputs, tap, rows in zip(inner_states, taps, states, strict=True):
         given |= {inner: rows[len(rows) + lag] for inner, lag in zip(inputs, tap, strict=True)}
     outs = [*parts.inner_out_mit_sot, *parts.inner_out_sit_sot, *parts.inner_out_nit_sot]
-    return list(clone_replace(outs, given))
+    return rebuild(outs, given)
 
 
 def _constant(value: Variable) -> int | None:
     """A whole number that is known without data."""
-    (found,) = simplify([value])
-    try:
-        return int(pt.get_underlying_scalar_constant_value(found, max_recur=20))
-    except NotScalarConstantError:
-        return None
+    for graph in (value, *simplify([value])):
+        with suppress(NotScalarConstantError):
+            return int(pt.get_underlying_scalar_constant_value(graph, max_recur=20))
+    return None
 
 
 def _length(buffer: Variable) -> Variable:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -323,6 +324,11 @@ class Ledger:
         head : str, optional
             A :attr:`head` from any earlier moment: the chain must go on from it. Without one, a
             chain that was cut or rewritten with care cannot be told from an honest one.
+
+        Raises
+        ------
+        DomainError
+            What was given is no whole head.
         """
         if not (head is None or isinstance(head, str)):
             raise DomainError(
@@ -330,6 +336,13 @@ class Ledger:
                 got=type(head).__name__,
                 allowed="what ledger.head was at an earlier moment",
                 do="ledger.verify(head)",
+            )
+        if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
+            raise DomainError(
+                "a head of a ledger has 64 hexadecimal digits",
+                got=f"{len(head)} characters",
+                allowed="all of what ledger.head was at an earlier moment",
+                do="give the whole head; nothing was compared",
             )
         with self._verified.transact(write=False, whole=True) as (connection, state):
             check_releases(connection, state.entries)

@@ -412,6 +412,15 @@ def likelihood_parameters(bambi_model: Any) -> dict[str, Any]:
     return getattr(bambi_model, "parameters", None) or bambi_model.components
 
 
+def automatic_priors(bambi_model: Any) -> Iterator[tuple[str, Any]]:
+    """Terms with their priors that Bambi scaled by means and standard deviations of the data."""
+    for name, part in likelihood_parameters(bambi_model).items() if bambi_model.auto_scale else ():
+        for term, holder in getattr(part, "terms", {name: part}).items():
+            prior = getattr(holder, "prior", None)
+            if getattr(prior, "auto_scale", False):
+                yield term, prior
+
+
 def _formula_terms(bambi_model: Any) -> Iterator[tuple[str, list[Any]]]:
     """Each term of the formula with its components, the response last."""
     for part in likelihood_parameters(bambi_model).values():

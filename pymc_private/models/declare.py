@@ -21,6 +21,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_private.errors import DomainError, Unsupported, nearest_names, suggest_arguments
 from pymc_private.models.bambi import (
+    automatic_priors,
     is_bambi_model,
     name_formula_variables,
     offset_names,
@@ -186,10 +187,7 @@ def copy_declared_model(
 ) -> ModelCopy:
     """Copy a model; in a Bambi model the variables of its formula become data variables."""
     domain, public = domains_by_name(domain), public_names(public)
-    stateful = dict.fromkeys(stateful_terms(model)) if is_bambi_model(model) else ()
-    claims = [
-        f"what '{term}' computes with was fixed without looking at the data" for term in stateful
-    ]
+    claims = _formula_claims(model) if is_bambi_model(model) else []
     if not is_bambi_model(model) or constants == "public":
         copy, initvals = copy_model(resolved)
         return ModelCopy(copy, initvals, dict(domain), tuple(public), claims)
@@ -209,6 +207,15 @@ def copy_declared_model(
     shown = {data: name for name, data in names.items()}
     claims = terms.claims + claims
     return ModelCopy(terms.model, terms.initvals, implied | renamed, public, claims, shown)
+
+
+def _formula_claims(bambi_model: Any) -> list[str]:
+    """What is taken on trust of constants that Bambi computed from the data."""
+    scaled = ", ".join(f"'{term}'" for term, _ in automatic_priors(bambi_model))
+    found = [f"the priors of {scaled}, which Bambi scaled by the data, tell nothing of them"]
+    terms = dict.fromkeys(stateful_terms(bambi_model))
+    fixed = [f"what '{term}' computes with was fixed without looking at the data" for term in terms]
+    return (found if scaled else []) + fixed
 
 
 def domains_by_name(domain: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.errors import DomainError, suggest_arguments
-from pymc_private.models.bambi import likelihood_parameters, stateful_terms
+from pymc_private.models.bambi import automatic_priors, stateful_terms
 from pymc_private.models.declare import resolve_model
 from pymc_private.models.lint_facts import (
     DataColumn,
@@ -342,19 +342,15 @@ def _leading_digits(value: float) -> str:
 
 def automatic_prior(facts: LintFacts) -> Iterator[Finding]:
     """Bambi scaled a prior by the data: it is marked `auto_scale` and has odd numbers."""
-    if not facts.is_bambi or not facts.original.auto_scale:
-        return
-    for name, part in likelihood_parameters(facts.original).items():
-        for term, holder in getattr(part, "terms", {name: part}).items():
-            prior = getattr(holder, "prior", None)
-            if getattr(prior, "auto_scale", False) and not _is_plain_prior(prior):
-                yield Finding(
-                    "automatic prior",
-                    "warning",
-                    f"the prior of '{term}'",
-                    "Bambi chose this prior from the data's own means and sds",
-                    f'bmb.Model(..., priors={{"{term}": {_prior_code(prior)}}}, auto_scale=False)',
-                )
+    for term, prior in automatic_priors(facts.original) if facts.is_bambi else ():
+        if not _is_plain_prior(prior):
+            yield Finding(
+                "automatic prior",
+                "warning",
+                f"the prior of '{term}'",
+                "Bambi chose this prior from the data's own means and sds",
+                f'bmb.Model(..., priors={{"{term}": {_prior_code(prior)}}}, auto_scale=False)',
+            )
 
 
 def stateful_transform(facts: LintFacts) -> Iterator[Finding]:

@@ -64,7 +64,8 @@ def plot_privacy_curves(
     end = min(guarantee.epsilon(MIN_DELTA), 100.0)
     at = np.linspace(0.0, end, points) if epsilons is None else np.asarray(epsilons, float)
     found = [guarantee.delta_by_method(float(epsilon)) for epsilon in at]
-    names = list(dict.fromkeys(name for deltas in found for name in deltas))
+    said = [name for deltas in found for name, delta in deltas.items() if delta < 1.0]
+    names = list(dict.fromkeys(said))  # of methods that say anything
     ax = axes_or_new(ax)
     for name, color in zip(names, COLORS * len(names), strict=False):
         deltas = [max(by_method.get(name, 1.0), MIN_DELTA / 10) for by_method in found]

@@ -199,7 +199,22 @@ def _built_mechanisms(
             built.append(MECHANISMS[name](private, request))
         except PymcPrivateError as error:
             refused[name] = error
+        except IndexError:
+            if not any(source.is_whole for source in private.sources):
+                raise
+            refused[name] = _index_refusal(private)
     return built, refused
+
+
+def _index_refusal(private: PrivateModel) -> DomainError:
+    """Why a model cannot be planned whose private index may point outside of its array."""
+    whole = ", ".join(f"'{s.name}' in {s.domain}" for s in private.sources if s.is_whole)
+    return DomainError(
+        "an array has no entry for some value of a private index",
+        got=whole,
+        allowed="a domain of the positions that the array has, such as range(5) of 5 groups",
+        do='declare the positions: privatize(..., domain={"index": range(5)})',
+    )
 
 
 def cut_covariates(private: PrivateModel) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def plot_coverage(coverage: Any, ax: Any = None) -> Any:
         zorder=2,
     )  # fmt: skip
     ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1.02)
+    ax.set_ylim(0, max(1.02, 1.02 * float(np.max(coverage.found + 2.0 * coverage.errors))))
     ax.set_xlabel("mass of the interval")
     ax.set_ylabel("share that held the parameter")
     ax.set_title(f"{format_count(coverage.simulations, 'simulation')}, ± 2 standard errors",

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from pymc_private.errors import BudgetExceeded, Incompatible
+from pymc_private.errors import BudgetExceeded, DomainError, Incompatible
 from pymc_private.ledger.entry import chain_hash
 from pymc_private.ledger.ledger import Ledger
 from pymc_private.privacy.guarantee import Guarantee
@@ -180,6 +180,14 @@ def test_a_head_that_was_kept_goes_on_being_part_of_the_history(ledger):
     assert ledger.head != first
     with pytest.raises(Incompatible):
         ledger.verify("0" * 64)
+
+
+@pytest.mark.parametrize("kept", [slice(12), slice(None, None, -63)])
+def test_a_part_of_a_head_is_no_sign_of_tampering(ledger, kept):
+    with pytest.raises(DomainError, match="64 hexadecimal digits"):
+        ledger.verify(ledger.head[kept])
+    with pytest.raises(DomainError, match="64 hexadecimal digits"):
+        ledger.verify("3f5a...")
 
 
 def test_charges_beyond_the_budget_are_found_though_the_chain_is_forged(ledger, path):

@@ -334,3 +334,15 @@ def test_a_transform_that_reads_all_records_is_a_claim(constants):
     words["domain"] = {"x": X} if constants == "private" else {}
     plain = pmp.privatize(build("bin ~ x", "bernoulli"), **words)
     assert not any("without looking" in claim for claim in plain.claims)
+
+
+@pytest.mark.parametrize("constants", ["private", "public"])
+def test_priors_that_bambi_scaled_by_the_data_are_a_claim(constants):
+    """They are part of the model, so that what they tell of the records is in no guarantee."""
+    words = {"records": "__obs__", "domain": {"x": X} if constants == "private" else {}}
+    words["constants"] = constants
+    scaled = bmb.Model("bin ~ x", table(), family="bernoulli", center_predictors=False)
+    claims = pmp.privatize(scaled, **words).claims
+    assert any("'x'" in claim and "scaled by the data" in claim for claim in claims)
+    own = pmp.privatize(build("bin ~ x", "bernoulli"), **words)  # `auto_scale=False`
+    assert not any("scaled" in claim for claim in own.claims)

@@ -188,3 +188,11 @@ def test_mollifier_affordable_is_the_widest_whose_draws_fit(epsilon, delta, draw
     price = lambda w: Guarantee.mollifier_of(w, draws).epsilon(delta)  # noqa: E731
     assert price(width) <= epsilon
     assert price(width * 1.001) > epsilon
+
+
+def test_a_curve_that_says_nothing_is_not_plotted():
+    """Gaussian noise has no pure guarantee: its delta would be 1 at every epsilon."""
+    labels = [line.get_label() for line in Guarantee.gaussian_of(1.0, 1.0).plot().lines]
+    assert "what may be claimed" in labels
+    assert "pure" not in labels
+    assert "pure" in [line.get_label() for line in Guarantee.pure(1.0).plot().lines]

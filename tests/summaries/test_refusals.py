@@ -7,6 +7,7 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
+from pymc_private.errors import PymcPrivateError
 
 N = 40
 
@@ -56,3 +57,15 @@ def test_a_ledger_of_other_neighbors_names_the_one_to_open():
     ledger = pmp.Ledger(epsilon=2, delta=1e-5, neighbors="add_remove")
     with pytest.raises(pmp.errors.Incompatible, match="neighbors='substitute'"):
         pmp.summarize(plan, ledger=ledger, name="a", accept_prior=True, progressbar=False)
+
+
+def test_an_index_beyond_its_array_is_named():
+    """NumPy's IndexError says nothing of a domain."""
+    rng = np.random.default_rng(0)
+    with pm.Model(coords={"group": range(5)}) as model:
+        index = pm.Data("index", rng.integers(0, 5, 300))
+        effects = pm.Normal("effects", 0, 1, dims="group")
+        pm.Bernoulli("y", logit_p=effects[index], observed=rng.integers(0, 2, 300))
+    private = pmp.privatize(model, records={"index": 0, "y": 0}, domain={"index": (0, 9)})
+    with pytest.raises(PymcPrivateError, match=r"no entry for some value[\s\S]*'index' in"):
+        pmp.calibrate(private, epsilon=1, delta=1e-6, release="summary")

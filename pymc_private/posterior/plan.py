@@ -565,7 +565,7 @@ def _plot_regions(plan: Plan, ax: Any) -> None:
 
 
 def _plot_draws(plan: Plan, counts: list[int], ax: Any) -> None:
-    """Plot the chosen candidate for each number of draws, and each other one as a thin line."""
+    """Plot each candidate as a thin line, and a dot on the one that is chosen for each number."""
     counts = sorted(counts)
     for words in dict.fromkeys(row.words for row in plan.frontier):
         some = sorted((row for row in plan.frontier if row.words == words), key=lambda r: r.draws)
@@ -579,7 +579,7 @@ def _plot_draws(plan: Plan, counts: list[int], ax: Any) -> None:
         )
     best = sorted((row for row in plan.frontier if row.chosen), key=lambda row: row.draws)
     heights = [_records_kept(row, plan.n) for row in best]
-    ax.plot(counts, heights, color=CHOSEN_COLOR, marker="o", zorder=2)
+    ax.plot(counts, heights, "o", color=CHOSEN_COLOR, zorder=2)  # of several: no line joins them
     for row, y in zip(best, heights, strict=True):
         ax.annotate(
             row.words,

@@ -498,6 +498,9 @@ def at_most(nats: float, whole: float) -> float:
     return min(nats, whole) if whole == whole else nats
 
 
+CELLS_HINT = "method='cells', where covariates may be taken as uniform within a cell"
+
+
 def summary_improvements(plan: SummaryPlan) -> list[str]:
     """What may make a summary of this model tell more, the most likely first; reads no data."""
     count = plan.mechanism.parameters.size
@@ -506,6 +509,7 @@ def summary_improvements(plan: SummaryPlan) -> list[str]:
         "a narrower domain, as far as it is true of every record",
         *(["a public reference= of the covariates"] if plan.method == "scores" else []),
         *([f"fewer parameters than {count}"] if count > 3 else []),
+        *([CELLS_HINT] if "cells would take" in dict(plan.refused).get("cells", "") else []),
         "more records",
     ]
 

@@ -69,3 +69,17 @@ def test_an_index_beyond_its_array_is_named():
     private = pmp.privatize(model, records={"index": 0, "y": 0}, domain={"index": (0, 9)})
     with pytest.raises(PymcPrivateError, match=r"no entry for some value[\s\S]*'index' in"):
         pmp.calibrate(private, epsilon=1, delta=1e-6, release="summary")
+
+
+def test_a_weak_summary_of_scores_names_the_cells_that_were_not_weighed():
+    """They cut a covariate, so that `auto` leaves them; the user may take them."""
+    x = np.random.default_rng(0).uniform(-2, 2, 200)
+    with pm.Model() as model:
+        slope = pm.Normal("slope", 0, 1)
+        pm.Normal("y", slope * pm.Data("x", x), 1, observed=np.zeros(200))
+    private = pmp.privatize(model, records={"x": 0, "y": 0}, domain={"x": (-2, 2), "y": (0, 1)})
+    plan = pmp.calibrate(private, epsilon=0.2, delta=1e-6, release="summary")
+    assert plan.method == "scores"
+    said = "method='cells', where covariates may be taken as uniform" in plan.summary()
+    assert said == (plan.verdict != "informative")
+    assert said

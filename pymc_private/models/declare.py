@@ -48,6 +48,10 @@ from pymc_private.privacy.rounding import format_count
 
 logger = logging.getLogger("pymc_private")
 logger.addHandler(logging.NullHandler())  # facts about the data go to a log or nowhere
+SUMS_RECORDS = (
+    "a single number sums up all records: write one row for each, such as pm.Bernoulli for "
+    "pm.Binomial, or release counts (pmp.counts)"
+)
 UNCOUNTED_CLAIM = (
     "no number or array written into the model was computed from the number of records, and that "
     "there are at least 2 is no secret"
@@ -375,6 +379,7 @@ def records_axes(
                 "records= names an array or an axis that the model does not have",
                 got=f"{{{name!r}: {axis}}}",
                 allowed=", ".join(f"{c.name} of shape {c.shape}" for c in found),
+                do=SUMS_RECORDS if name in names and not names[name].shape else None,
             )
     return {names[name]: axis for name, axis in records.items()}
 
@@ -387,7 +392,8 @@ def record_count(axes: Mapping[ArrayCandidate, int], found: Sequence[ArrayCandid
             "the private variables disagree on the number of records",
             got=", ".join(f"{c.name}: {c.shape[axis]}" for c, axis in axes.items()),
             allowed="one length along the records axis",
-            do="check which axis holds the records: records={name: axis}",
+            do="check which axis holds the records: records={name: axis}. Samples of different "
+            "sizes are one outcome, one below the other, with the number of the sample as pm.Data",
         )
     n = counts.pop()
     if n < 2:

@@ -72,7 +72,7 @@ def _described(model: pm.Model, found: Sequence[ArrayCandidate]) -> list[str]:
     """The data variables of a model: shapes, supports and use, never values."""
     lines = ["data variables of the model:"]
     for c in found:
-        implied = f"implied support {c.implied}" if c.implied else "no implied bound"
+        implied = f"implied support {_short(c.implied)}" if c.implied else "no implied bound"
         dtype = c.variable.type.dtype
         met = _parameters_met(model, c.variable) if c.kind == CONSTANT_KIND else []
         beside = f"; read beside {', '.join(met)}" if met else ""
@@ -81,6 +81,17 @@ def _described(model: pm.Model, found: Sequence[ArrayCandidate]) -> list[str]:
             f"{implied}{beside}"
         )
     return lines
+
+
+def _short(domain: Domain) -> str:
+    """A domain in a line; many values by the first and the last of them."""
+    if not isinstance(domain, Categories) or len(domain.values) <= MOST_VALUES:
+        return str(domain)
+    first, last = min(domain.values), max(domain.values)
+    return f"Categories of {len(domain.values)} values from {first:g} to {last:g}"
+
+
+MOST_VALUES = 12
 
 
 def _parameters_met(model: pm.Model, variable: Variable) -> list[str]:

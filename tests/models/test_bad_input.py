@@ -308,3 +308,22 @@ def test_a_distribution_without_a_log_density_is_refused_in_words(words):
         pm.CustomDist("y", mu, **words, observed=np.array([0.1, 0.2, 0.3]))
     with pytest.raises(Unsupported, match="derives no log-density"):
         pmp.privatize(model, records={"y": 0}, domain={"y": (-1, 1)})
+
+
+def test_a_number_that_sums_all_records_and_its_many_values_are_named():
+    with pm.Model() as model:
+        pm.Binomial("sum", n=1400, p=pm.Beta("p", 1, 1), observed=155)
+    with pytest.raises(DomainError, match="1401 values from 0 to 1400") as refused:
+        pmp.privatize(model)
+    assert len(str(refused.value)) < 1000
+    with pytest.raises(DomainError, match="one row for each"):
+        pmp.privatize(model, records={"sum": 0})
+
+
+def test_samples_of_different_sizes_are_told_to_be_one_outcome():
+    with pm.Model() as model:
+        p = pm.Beta("p", 1, 1, shape=2)
+        pm.Bernoulli("A", p[0], observed=np.zeros(20, dtype=int))
+        pm.Bernoulli("B", p[1], observed=np.zeros(30, dtype=int))
+    with pytest.raises(DomainError, match="one below the other"):
+        pmp.privatize(model, records={"A": 0, "B": 0})

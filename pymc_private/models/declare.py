@@ -50,7 +50,7 @@ logger = logging.getLogger("pymc_private")
 logger.addHandler(logging.NullHandler())  # facts about the data go to a log or nowhere
 SUMS_RECORDS = (
     "a single number sums up all records: write one row for each, such as pm.Bernoulli for "
-    "pm.Binomial, or release counts (pmp.counts)"
+    "pm.Binomial, or release noisy counts"
 )
 UNCOUNTED_CLAIM = (
     "no number or array written into the model was computed from the number of records, and that "

@@ -70,6 +70,18 @@ def nested():
     return loop(step, [X], [A], n_steps=STEPS)
 
 
+def thrice_nested():
+    """How long the innermost loop is, its sequence tells."""
+
+    def inner(y, t):
+        return t + loop(lambda z, u: u * z, [pt.stack([y, y])], [pt.ones(())])[-1]
+
+    def step(x, s):
+        return s + loop(inner, [x], [pt.zeros(())], n_steps=3)[-1]
+
+    return loop(step, [X], [A], n_steps=STEPS)
+
+
 def of_scalars():
     """The size of the state is known from its type alone."""
     return loop(lambda x, s: x[0] * s, [X], [A[0]], n_steps=STEPS)

@@ -38,7 +38,7 @@ def unrolled_scans(outputs: Sequence[Variable]) -> list[Variable]:
         nodes = [n for n in apply_ancestors(found) if isinstance(n.op, Scan) and n not in left]
         if not nodes:
             return found
-        cost = _cost(nodes[0])
+        cost = _cost(nodes[0], _constant(nodes[0].inputs[0]))
         steps = _written_out(nodes[0]) if cost <= room else None
         if steps is None:
             left.add(nodes[0])
@@ -47,11 +47,11 @@ def unrolled_scans(outputs: Sequence[Variable]) -> list[Variable]:
             found = rebuild(found, dict(zip(nodes[0].outputs, steps, strict=True)))
 
 
-def _cost(node: Apply) -> int:
+def _cost(node: Apply, steps: int | None) -> int:
     """The operations of all steps of a loop, those of loops inside of it included."""
-    steps = _constant(node.inputs[0]) or 1
     inside = apply_ancestors(node.op.inner_outputs)
-    return steps * sum(_cost(n) if isinstance(n.op, Scan) else 1 for n in inside)
+    each = (_cost(n, _number(n.inputs[0])) if isinstance(n.op, Scan) else 1 for n in inside)
+    return (steps or 1) * sum(each)
 
 
 def _written_out(node: Apply) -> list[Variable] | None:
@@ -107,9 +107,14 @@ def _one_step(
 
 def _constant(value: Variable) -> int | None:
     """A whole number that is known without data."""
-    for graph in (value, *simplify([value])):
-        with suppress(NotScalarConstantError):
-            return int(pt.get_underlying_scalar_constant_value(graph, max_recur=20))
+    number = _number(value)
+    return _number(*simplify([value])) if number is None else number
+
+
+def _number(value: Variable) -> int | None:
+    """A whole number that is known as it is written: graphs inside of loops are not rewritten."""
+    with suppress(NotScalarConstantError):
+        return int(pt.get_underlying_scalar_constant_value(value, max_recur=20))
     return None
 
 

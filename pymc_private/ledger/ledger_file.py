@@ -268,7 +268,7 @@ def _application_and_format(path: str) -> tuple[int, int]:
             return application, format_version(connection)
     header = b""
     if not any(store.holds_locks for store in _stores):  # closing the file would give them up
-        with open(path, "rb") as file:
+        with contextlib.suppress(OSError), open(path, "rb") as file:
             header = file.read(HEADER_BYTES)
     if len(header) < HEADER_BYTES or not header.startswith(SQLITE_MAGIC):
         raise damage_error(path, "SQLite cannot read its header")

@@ -143,6 +143,19 @@ def test_a_file_that_nobody_can_read_is_not_looked_into_while_a_transaction_hold
     assert Ledger.open(broken).entries == ()
 
 
+def test_a_file_that_may_not_be_read_is_refused_in_words(path, monkeypatch):
+    Ledger(path, epsilon=1)
+    before, after, journal, size = transitions(path, grow)
+    left(path, patched(before, after, [0], size), journal)
+
+    def forbidden(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(ledger_file, "open", forbidden, raising=False)
+    with pytest.raises(Incompatible, match="cannot read its header"):
+        Ledger.open(path)
+
+
 def flips(charged, positions, chance):
     """Flip a bit of the journal that a crash left; give how many flips were found."""
     path, head, (before, after, journal, size) = charged

@@ -36,11 +36,11 @@ import pymc as pm
 import pymc_private as pmp
 from benchmarks.noise_aware import add_line, missing, non_private, posterior
 from pymc_private.summaries.choose_mechanism import make_summary_plan
-from pymc_private.summaries.coverage import coordinate_names
 from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.importance import WeightedDraws, importance_draws
 from pymc_private.summaries.noise import SimulatedNoise
 from pymc_private.summaries.noise_aware_model import noise_aware_model
+from pymc_private.summaries.parameters import coordinate_names
 
 DELTA, SEED = 1e-6, 12
 OPTIONS: dict[str, Any] = {"draws": 300, "tune": 500, "chains": 2, "cores": 1, "progressbar": False}

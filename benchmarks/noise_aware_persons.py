@@ -36,8 +36,8 @@ import pymc as pm
 import pymc_private as pmp
 from benchmarks.noise_aware import add_line, missing, non_private, posterior
 from pymc_private.summaries.choose_mechanism import make_summary_plan
-from pymc_private.summaries.coverage import coordinate_names
 from pymc_private.summaries.noise import SimulatedNoise
+from pymc_private.summaries.parameters import coordinate_names
 
 DELTA, SEED, LEVEL, HALF = 1e-6, 41, (0.05, 0.95), (0.25, 0.75)
 PRIOR_SD = {"logistic": 1.0, "normal": 1.0, "poisson": 0.5, "negative_binomial": 0.5}

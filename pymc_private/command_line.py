@@ -16,6 +16,7 @@ import io
 import json
 import math
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -38,6 +39,18 @@ MODEL_HELP = """MODULE:NAME, or FILE.py:NAME: a pmp.privatize(...) model, or an 
 Bambi model with --records and --domain, or a function without arguments that returns either.
 --domain takes NAME=LOW,HIGH  NAME=ball:RADIUS  NAME=categories:A,B,...  NAME=counts:TOTAL
 NAME=simplex. Nothing is charged."""
+
+
+FLAGS = {
+    "domain": "--domain NAME=LOW,HIGH (or categories:, counts:, ball:, simplex)",
+    "records": "--records DIM",
+    "public": "--public NAME",
+    "trim": "--trim MASS",
+    "neighbors": "--neighbors add_remove",
+    "records_per_unit": "--records-per-unit K",
+    "release": "--release summary",
+}
+"""What words of Python in an error are on the command line."""
 
 
 class Misuse(Exception):
@@ -100,14 +113,33 @@ def report_failure(error: BaseException, chosen: argparse.Namespace, screen: Any
     """Say in one paragraph what went wrong, as JSON too where that was wanted."""
     code, text = describe_failure(error)
     print(f"pymc-private {chosen.command}: {text}", file=sys.stderr)
+    if flags := flags_for(error, chosen):
+        print(f"  on the command line: {flags}", file=sys.stderr)
     if code == REFUSED and chosen.command in ("ledger", "verify"):
         print("the chain of charges is not intact, or this is no ledger", file=sys.stderr)
     if chosen.json:
         rows = {key: getattr(error, key, None) for key in ("got", "allowed", "do")}
+        rows["flags"] = flags or None
         shown = {key: str(value) for key, value in rows.items() if value is not None}
         found = {"error": type(error).__name__, "problem": text.splitlines()[0], "exit": code}
         print(as_json(found | shown), file=screen)
     return code
+
+
+def flags_for(error: BaseException, chosen: argparse.Namespace) -> str:
+    """The flags that do what an error suggests in Python; empty if there are none."""
+    if chosen.command not in ("certify", "plan") or not isinstance(error, PymcPrivateError):
+        return ""
+    suggested = f"{error.allowed} {error.do}"
+    known = [
+        flag
+        for word, flag in FLAGS.items()
+        if re.search(rf"\b{word}(=|\()", suggested)
+        and (word != "release" or chosen.command == "plan")
+    ]
+    other = re.search(r"\b(pmp|pm)\.(?!trim)\w+", str(error.do))
+    more = ["Python, in a module that calls pmp.privatize itself"] if other else []
+    return "; ".join([*known, *more])
 
 
 def describe_failure(error: BaseException) -> tuple[int, str]:

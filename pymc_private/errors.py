@@ -195,6 +195,9 @@ def suggest_arguments(function: Function, options: Iterable[str] = ()) -> Functi
     `options` are the keywords that it takes as ``**options``, if it takes no others.
     """
     signature = inspect.signature(function)
+    name = function.__name__
+    if name == "__init__":  # the class is what its user calls
+        name = function.__qualname__.split(".")[-2]
     if options:
         named = [p for p in signature.parameters.values() if p.kind is not _ANY_NAME]
         more = [inspect.Parameter(name, _BY_NAME[1], default=None) for name in options]
@@ -205,8 +208,8 @@ def suggest_arguments(function: Function, options: Iterable[str] = ()) -> Functi
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
-            message = _argument_message(function.__name__, signature, args, kwargs)
-            raise TypeError(message or f"{function.__name__}(): {error}") from None
+            message = _argument_message(name, signature, args, kwargs)
+            raise TypeError(message or f"{name}(): {error}") from None
         return function(*args, **kwargs)
 
     return cast(Function, checked)
@@ -223,6 +226,8 @@ def _argument_message(
     if unknown and _ANY_NAME not in kinds.values():
         hints = [f"'{key}'{did_you_mean(key, named)}" for key in unknown]
         return f"{name}() has no keyword " + ", and no ".join(hints)
+    if first[:1] == ["self"]:
+        first, args = first[1:], args[1:]
     if len(args) > len(first):
         others = ", ".join(f"{key}=" for key in named if key not in first)
         return (

@@ -36,7 +36,7 @@ import pytest  # noqa: E402
 # The desk draws the same examples each time, so a red test stays red until it is mended;
 # ./check --audit explores. Neither measures time.
 hypothesis.settings.register_profile("desk", deadline=None, max_examples=30, derandomize=True)
-hypothesis.settings.register_profile("audit", deadline=None, max_examples=1000, print_blob=True)
+hypothesis.settings.register_profile("audit", deadline=None, max_examples=500, print_blob=True)
 hypothesis.settings.load_profile("desk")
 
 gc.disable()  # what is imported stays: nothing to collect before the first test

@@ -137,6 +137,22 @@ def test_a_refusal_is_json_too_and_debug_shows_the_traceback(run):
     found = json.loads(out)
     assert (code, found["exit"], found["error"]) == (REFUSED, REFUSED, "DomainError")
     assert "Traceback" in err
+    assert found["flags"].startswith("--domain NAME=LOW,HIGH")
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (("certify", "study:incomes", "--records", "person"), "--domain NAME=LOW,HIGH"),
+        (("certify", "study:incomes"), "--records DIM"),
+    ],
+    ids=["domain", "records"],
+)
+def test_a_refusal_names_the_flags_that_cure_it(run, words, flag):
+    """What is suggested in Python is said as a flag, too; and the flag does it."""
+    _, _, err = run(*words)
+    (line,) = [line for line in err.splitlines() if "on the command line: " in line]
+    assert flag in line
 
 
 @pytest.mark.parametrize(

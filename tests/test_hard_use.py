@@ -569,13 +569,13 @@ def test_every_argument_of_the_quick_functions_survives_everything(case) -> None
 @pytest.mark.audit
 @pytest.mark.parametrize("case", SLOW, ids=lambda case: case[0])
 def test_the_slow_functions_survive(case, tmp_path, monkeypatch) -> None:
-    """Each argument is replaced by everything; at most about a minute a case."""
+    """Each argument is replaced by every second thing; at most about a minute a case."""
     monkeypatch.chdir(tmp_path)  # save="x" is a file
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert repr(case[1](**case[2]())) or case[0] == "lint"
-    for name in case[2]():
-        for make in JUNK:
+    for place, name in enumerate(case[2]()):
+        for make in JUNK[place % 2 :: 2]:
             use(case, {name: make()})
 
 

@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from pymc_private.errors import DomainError, Incompatible, PymcPrivateError
+from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, suggest_arguments
 from pymc_private.ledger.entry import (
     ChargeCost,
     Entry,
@@ -127,6 +127,7 @@ class Ledger:
     Fraction(3, 4)
     """
 
+    @suggest_arguments
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,

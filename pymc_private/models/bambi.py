@@ -78,8 +78,9 @@ class FormulaModel:
 
 
 def is_bambi_model(model: Any) -> bool:
-    """Whether a model is Bambi's."""
-    return type(model).__module__.split(".")[0] == "bambi"
+    """Whether a model is Bambi's: the one of a formula, not what it was built into."""
+    kind = type(model)
+    return kind.__module__.split(".")[0] == "bambi" and hasattr(model, "formula")
 
 
 def name_formula_variables(bambi_model: Any, pymc_model: pm.Model) -> FormulaModel:

@@ -25,7 +25,7 @@ from pytensor.tensor.variable import TensorConstant
 from pymc_private.analysis import Bounds
 from pymc_private.analysis.traversal import library_class_name
 from pymc_private.models.distributions import casts_between, implied_support, is_constant
-from pymc_private.models.domains import Domain
+from pymc_private.models.domains import Categories, Domain
 
 CONSTANT_KIND = "constant"
 """The kind of an array that was written into the graph."""
@@ -77,6 +77,16 @@ class Source:
     def is_whole(self) -> bool:
         """Whether entries are integers by type."""
         return not self.dtype.startswith("float")
+
+    @property
+    def number_of_values(self) -> float:
+        """How many values an entry may take: of categories and bounded whole numbers finite."""
+        if isinstance(self.domain, Categories):
+            return len(self.domain.values)
+        if not self.is_whole:
+            return np.inf
+        bounds = self.domain.bounds(self.row_shape)
+        return float(np.max(np.floor(bounds.upper) - np.ceil(bounds.lower))) + 1.0
 
     def is_declared_as(self, other: Source) -> bool:
         """Whether another model declares this variable alike: its name, axis, row and domain."""

@@ -75,7 +75,13 @@ def resolve_model(model: Any) -> pm.Model:
         if not model.built:
             model.build()
         return model.backend.model
-    raise DomainError("this is not a model", got=type(model).__name__, allowed="pymc.Model")
+    inner = getattr(model, "model", None)
+    raise DomainError(
+        "this is not a model",
+        got=type(model).__name__,
+        allowed="a pm.Model or a bambi.Model",
+        do="pass its attribute .model" if isinstance(inner, pm.Model) else None,
+    )
 
 
 @suggest_arguments

@@ -70,10 +70,23 @@ def as_domain(value: object) -> Domain:
         return Categories(value)
     raise DomainError(
         "this is not a domain",
-        got=type(value).__name__,
+        got=f"a tuple of {len(value)}" if isinstance(value, tuple) else type(value).__name__,
         allowed="Interval(a, b) or (a, b), Ball(r), Categories([...]) or a set, Simplex(), "
         "Counts(total)",
+        do=_instead_of(value),
     )
+
+
+def _instead_of(value: object) -> str | None:
+    """What to write for what looks like categories."""
+    if isinstance(value, tuple):
+        return "for these values alone a set, {0, 1, 2}, or Categories([0, 1, 2])"
+    if hasattr(value, "__array__"):
+        return (
+            "the values that any record could have, written out: a set, range(5), or "
+            "Categories([...]). An array may be one of data, from which no domain is read"
+        )
+    return None
 
 
 def _plain_repr(domain: Any) -> str:

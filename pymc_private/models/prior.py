@@ -404,6 +404,7 @@ class Simulator:
         self._draw_covariates = partial(_simulated_covariates, private, observed, self.rows, known)
         self.covariates = self._draw_covariates(rng)
         self._names, self._outcomes = list(private.shapes), list(observed)
+        self._outside = {source.name: np.zeros(2) for source in observed}
         self._run = _compiled_outcomes(private, graphs, list(self.covariates), rng)
 
     def reseed(self, seed: int) -> None:
@@ -428,7 +429,13 @@ class Simulator:
         for source, entries in zip(self._outcomes, drawn, strict=True):
             whole = np.broadcast_to(entries, _simulated_shape(source, self.rows))
             found[source.name] = nearest_entries(source, whole)
+            self._outside[source.name] += [entries_outside(source, whole), whole.size]
         return found
+
+    @property
+    def outside(self) -> dict[str, float]:
+        """Share of the outcomes so far that were moved into their domain, by name."""
+        return {name: float(k / max(n, 1.0)) for name, (k, n) in self._outside.items()}
 
     def at(self, point: Mapping[str, np.ndarray]) -> Arrays:
         """All private variables at one parameter point."""
@@ -650,6 +657,13 @@ def checked_reference(private: DeclaredModel, reference: Any) -> dict[Source, np
     if len({values.shape[source.axis] for source, values in found.items()}) > 1:
         raise DomainError("the arrays of a reference differ in length", allowed="one length")
     return found
+
+
+def entries_outside(source: Source, values: np.ndarray) -> int:
+    """How many entries lie beyond the bounds of the domain of a source."""
+    bounds = source.domain.bounds(source.row_shape)
+    rows = np.moveaxis(np.asarray(values, float), source.axis, 0)
+    return int(((rows < bounds.lower) | (rows > bounds.upper)).sum())
 
 
 def nearest_entries(source: Source, values: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pymc_private.analysis import simplify
 from pymc_private.analysis.continuity import dependent_variables
 from pymc_private.analysis.rewrites.constant_terms import without_constant_terms
-from pymc_private.analysis.traversal import rebuild
+from pymc_private.analysis.traversal import rebuild, without_tracebacks
 
 MOST_PREDICTORS = 3
 """Linear predictors in one sum."""
@@ -65,6 +65,11 @@ class DensityGraphs:
     ) -> None:
         self.source, self.inputs, self.shapes = value, list(inputs), list(shapes)
         self.sizes = [int(np.prod(shape)) for shape in shapes]
+        with without_tracebacks():
+            self._build(value)
+
+    def _build(self, value: Variable) -> None:
+        """Graphs of the value, its gradient and its second derivatives."""
         value = without_constant_terms(simplify([value])[0], self.inputs)
         self.boxes = self._placeholders((None,))
         first = [value, *_gradient_graphs(value, self.inputs)]

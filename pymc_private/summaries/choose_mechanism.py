@@ -68,8 +68,16 @@ def _scores(private: PrivateModel, request: SummaryRequest) -> Mechanism:
     _refuse_pure("noisy scores", request)
     mu = largest_mu(request.epsilon, request.delta)
     found = score_mechanism(private, mu, reference=request.reference, n=request.n)
-    refuse_unusable(found.usable, found.read.size)
+    reasons = partial(_beyond_domain, private, found)
+    refuse_unusable(found.usable, found.read.size, reasons)
     return found
+
+
+def _beyond_domain(private: PrivateModel, mechanism: Mechanism) -> list[str]:
+    """Which outcomes the prior puts beyond their domain, if many are."""
+    from pymc_private.summaries.simulated_summaries import outside_domain, outside_sentences
+
+    return outside_sentences(outside_domain(private, mechanism.parameters))
 
 
 def _records(private: PrivateModel, request: SummaryRequest) -> Mechanism:

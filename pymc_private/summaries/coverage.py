@@ -9,8 +9,8 @@ all simulations (Cook, Gelman and Rubin 2006). No data are read.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,12 @@ from pymc_private.privacy.rounding import format_count
 from pymc_private.privacy.validation import check_count, check_flags
 from pymc_private.release.charge import progress_bar, suppress_warnings
 from pymc_private.release.display import format_estimate
-from pymc_private.summaries.simulated_summaries import LEAST_EFFECTIVE, SimulatedSummaries
+from pymc_private.summaries.parameters import coordinate_names
+from pymc_private.summaries.simulated_summaries import (
+    LEAST_EFFECTIVE,
+    SimulatedSummaries,
+    outside_sentences,
+)
 
 SHORT_BY = 0.03
 """Intervals fall short if they hold this much less than their mass by two standard errors more."""
@@ -54,6 +59,8 @@ class Coverage:
     not_found : int
         Simulations whose posterior importance sampling did not find (fewer than 100 effective
         draws). They are left out: their intervals are those of a few draws.
+    outside : dict of str to float
+        Share of simulated outcomes that lay outside their domain and were clipped to it, by name.
     """
 
     names: tuple[str, ...]
@@ -64,6 +71,7 @@ class Coverage:
     refused: int = 0
     failed: int = 0
     not_found: int = 0
+    outside: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def simulations(self) -> int:
@@ -143,6 +151,7 @@ class Coverage:
         if self.not_found:
             count = format_count(self.not_found, "simulation")
             rows.append(("left out", f"{count}: {NOT_FOUND}"))
+        rows += [("outside", sentence) for sentence in outside_sentences(self.outside)]
         return rows
 
     def _table(self) -> str:
@@ -277,6 +286,7 @@ class _Study:
             self.summaries.refused,
             self.summaries.failed,
             self.not_found,
+            self.summaries.outside,
         )
 
     def _nothing_found(self) -> DomainError:
@@ -285,14 +295,5 @@ class _Study:
         if self.not_found:
             got += f", {self.not_found} whose posterior importance sampling did not find"
             do = "draws= more, or simulate summaries and sample them by pm.sample"
+        do = "; ".join([do, *outside_sentences(self.summaries.outside)])
         return DomainError("no simulated summary could be read", got=got, do=do)
-
-
-def coordinate_names(parameters: Any) -> tuple[str, ...]:
-    """A name for each coordinate of a parameter vector: ``beta[0]``."""
-    found: list[str] = []
-    for name in parameters.names:
-        shape = parameters.value_shapes[name]
-        cells = np.ndindex(*shape) if shape else [()]
-        found += [f"{name}[{', '.join(map(str, cell))}]" if cell else name for cell in cells]
-    return tuple(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -277,3 +278,27 @@ def _refuse_discrete(private: PrivateModel) -> None:
             do="pmp.marginalize(model, name), if each record has its own, or pm.Mixture; or "
             "draws, sampler='grid', which keep them",
         )
+
+
+def variances_left(fisher: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """Posterior variance of each coordinate in prior ones, averaged over points: shape (p,).
+
+    Parameters
+    ----------
+    fisher : array, shape (S, p, p)
+        Information at points, along the columns of `root`.
+    root : array, shape (p, p)
+        Of the prior covariance.
+    """
+    inner = np.linalg.inv(np.eye(len(root)) + fisher).mean(axis=0)
+    return np.asarray(np.diag(root @ inner @ root.T) / np.diag(root @ root.T))
+
+
+def coordinate_names(parameters: Any) -> tuple[str, ...]:
+    """A name for each coordinate of a parameter vector: ``beta[0]``."""
+    found: list[str] = []
+    for name in parameters.names:
+        shape = parameters.value_shapes[name]
+        cells = np.ndindex(*shape) if shape else [()]
+        found += [f"{name}[{', '.join(map(str, cell))}]" if cell else name for cell in cells]
+    return tuple(found)

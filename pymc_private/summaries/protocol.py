@@ -193,6 +193,13 @@ class Mechanism(Protocol):
         """Expected information gain about all parameters (nats), averaged over the prior."""
 
     @property
+    def variance_left(self) -> np.ndarray:
+        """Posterior variance of each coordinate in prior ones, averaged over the prior.
+
+        Shape (p,), of a normal approximation; empty where it is not known.
+        """
+
+    @property
     def parameters(self) -> Any:
         """The parameters of the model (`Parameters`)."""
 

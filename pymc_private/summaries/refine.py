@@ -30,8 +30,8 @@ from pymc_private.release import charge
 from pymc_private.release.allowed import as_float
 from pymc_private.release.charge import ReleaseOptions, suppress_warnings
 from pymc_private.release.draws_job import promised_guarantee, publication_facts
-from pymc_private.summaries.coverage import coordinate_names
 from pymc_private.summaries.noise import largest_mu
+from pymc_private.summaries.parameters import coordinate_names
 from pymc_private.summaries.protocol import Mechanism, Released
 from pymc_private.summaries.rehearse import Rehearsal
 from pymc_private.summaries.second_round import SecondRound, repeated_round

@@ -6,13 +6,17 @@ simulated noise, and the posterior of that summary is found by importance sampli
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from pymc_private.analysis.traversal import EVALUATION_ERRORS
+from pymc_private.errors import PymcPrivateError
 from pymc_private.models.information import ASSUMED_N
-from pymc_private.models.prior import Simulator
+from pymc_private.models.prior import PRIOR_SEED, Simulator
+from pymc_private.models.private_model import PrivateModel
 from pymc_private.summaries.importance import WeightedDraws, importance_draws
 from pymc_private.summaries.noise import SimulatedNoise
 
@@ -22,6 +26,10 @@ ENOUGH = 4.0
 """A posterior is settled by a round of half the draws if a fourth of all draws are effective."""
 MORE_DRAWS = 8
 """Factor by which."""
+SIMULATED_POINTS, SIMULATED_RECORDS = 40, 50
+"""Prior draws, and records of each, of which it is told how many leave the domain."""
+MUCH_OUTSIDE = 0.2
+"""Share of simulated outcomes outside their domain that is worth telling."""
 
 
 class SimulatedSummaries:
@@ -76,6 +84,11 @@ class SimulatedSummaries:
             self.failed += 1
             return None
 
+    @property
+    def outside(self) -> dict[str, float]:
+        """Share of simulated outcomes that lay outside their domain, by name."""
+        return self.simulator.outside
+
     def _records(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Simulated records at a parameter vector, records along the first axis."""
         natural = self.mechanism.parameters.natural(theta)
@@ -101,3 +114,34 @@ class SimulatedSummaries:
         if found.effective < LEAST_EFFECTIVE:
             found = max(found, draw(MORE_DRAWS * self.draws), key=lambda one: one.effective)
         return found
+
+
+def outside_domain(private: PrivateModel, parameters: Any) -> dict[str, float]:
+    """Share of outcomes of the prior predictive outside their domain, by name; reads no data.
+
+    Covariates are uniform on their domain. Empty where no records can be simulated.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    parameters : Parameters
+    """
+    try:
+        simulator = Simulator(private, SIMULATED_RECORDS, None, PRIOR_SEED)
+        natural = parameters.natural(parameters.draws(SIMULATED_POINTS, PRIOR_SEED))
+        for k in range(SIMULATED_POINTS):
+            simulator.outcomes({name: values[k] for name, values in natural.items()})
+    except (PymcPrivateError, *EVALUATION_ERRORS):
+        return {}
+    return simulator.outside
+
+
+def outside_sentences(outside: Mapping[str, float]) -> list[str]:
+    """What is said of outcomes that the model simulates beyond their domain, if many are."""
+    return [
+        f"{share:.0%} of the values that the model simulates for '{name}' from its prior lie "
+        "outside the domain of it, and count as its bounds, as records would: narrower priors, or "
+        "a wider domain if it is not true of every record"
+        for name, share in outside.items()
+        if share > MUCH_OUTSIDE
+    ]

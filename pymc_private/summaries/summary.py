@@ -80,6 +80,11 @@ ELSEWHERE = {
 """What to write in place of attributes that a summary has not."""
 
 
+NOT_TESTED = (
+    "not tested: these sums are as many as the parameters, and a wrong model passes unseen. "
+    "pmp.check_plan(summary, [...]) plans a check, charged by itself"
+)
+"""What scores say of the fit of their model."""
 BETTER_SUMMARY = "more records, fewer parameters or a larger epsilon, in a new summary"
 """What may help where its warnings refuse a summary."""
 
@@ -506,6 +511,7 @@ def summary_rows(summary: Summary) -> list[cards.Row]:
         ("together", together_sentence(facts)),
         ("rounds", rounds_sentence(facts)),
         ("label", label_sentence(facts) if summary.private else display.NOT_PRIVATE),
+        ("fit", NOT_TESTED if facts["method"] == "scores" else ""),
     ]
     if summary.private:
         rows += [

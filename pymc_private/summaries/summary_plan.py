@@ -13,17 +13,25 @@ import pandas as pd
 
 from pymc_private.errors import Incompatible, PointsElsewhere
 from pymc_private.models.compat import pickle_state, unpickle
+from pymc_private.models.data_variables import underlying_array
 from pymc_private.models.fingerprint import describe_structure
 from pymc_private.models.private_model import (
     PrivateModel,
     has_declared_factors,
     moved_sources,
 )
-from pymc_private.models.verdict import relative_width, share_text, variance_removed, verdict_of
+from pymc_private.models.verdict import (
+    WEAK_SHARE,
+    relative_width,
+    share_text,
+    variance_removed,
+    verdict_of,
+)
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.cards import html_card
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release.allowed import dump_json
+from pymc_private.summaries.parameters import coordinate_names
 from pymc_private.summaries.protocol import Caution, Mechanism
 
 if TYPE_CHECKING:
@@ -36,6 +44,12 @@ LEAST_NATS = 1.0
 """Below this expected information about all parameters nothing is charged."""
 UNEVEN = 0.4
 """Spread of the information over prior draws, relative to its mean, that is told."""
+SHOWN_PARAMETERS = 6
+"""Most parameters named of which hardly anything is learned."""
+USABLE = 0.9
+"""Share of usable summaries from which a plan does not look for reasons."""
+FEW_VALUES = 4
+"""Values of an outcome that are too few for a density."""
 WIDER = 2.0
 """Intervals that are wider by this factor than without privacy are a price worth telling."""
 RELEASE = "summary = pmp.summarize(plan, ledger=...)"
@@ -161,6 +175,19 @@ class SummaryPlan(PointsElsewhere):
         """
         return variance_removed(self.nats, self.mechanism.parameters.size)
 
+    @cached_property
+    def by_parameter(self) -> dict[str, float]:
+        """Share of the prior variance of each coordinate that the summary is expected to remove.
+
+        Of a normal approximation in unconstrained units, averaged over the prior; empty where that
+        is not known, as of the hyperparameters of a hierarchy.
+        """
+        left = self.mechanism.variance_left
+        if not len(left):
+            return {}
+        names = coordinate_names(self.mechanism.parameters)
+        return {name: float(1.0 - v) for name, v in zip(names, left, strict=True)}
+
     @property
     def verdict(self) -> str:
         """Whether it is worth its budget: "informative", "weak" or "prior"; "" if unknown.
@@ -187,12 +214,23 @@ class SummaryPlan(PointsElsewhere):
                 )
             )
         found += self.mechanism.cautions() if hasattr(self.mechanism, "cautions") else []
+        found += [Caution(sentence) for sentence in self._outside_sentences]
+        found += [Caution(sentence) for sentence in continuous_for_few_values(self.private)]
         if self.mechanism.facts.get("hierarchy"):
             found.append(Caution(HIERARCHY_CAUTION))
         simulated = self.found_coverage
         if simulated is not None and simulated.falls_short:
             found.append(Caution(f"simulated intervals are too narrow: {simulated.sentence}"))
         return tuple(found)
+
+    @cached_property
+    def _outside_sentences(self) -> list[str]:
+        """Simulated outcomes beyond their domain, where they may be why little is learned."""
+        if self.verdict == "informative" and getattr(self.mechanism, "usable", 1.0) > USABLE:
+            return []
+        from pymc_private.summaries.simulated_summaries import outside_domain, outside_sentences
+
+        return outside_sentences(outside_domain(self.private, self.mechanism.parameters))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -357,6 +395,25 @@ class SummaryPlan(PointsElsewhere):
         return unpickle, (pickle_state((type(self), self.__dict__)),)
 
 
+def continuous_for_few_values(private: PrivateModel) -> list[str]:
+    """What is said of a density of real numbers whose outcomes take a few values."""
+    variables = {source.variable: source for source in private.sources}
+    found = []
+    for rv in private.base.observed_RVs:
+        source = variables.get(underlying_array(private.base.rvs_to_values[rv]))
+        if source is None or not str(rv.type.dtype).startswith("float"):
+            continue
+        count = source.number_of_values
+        if count <= FEW_VALUES:
+            found.append(
+                f"'{rv.name}' takes {count:.0f} values, and its likelihood is of real numbers: "
+                "such a model is wrong, and then a summary estimates other parameters than all "
+                "records would, with intervals that do not tell it. pm.Bernoulli, pm.Categorical "
+                "or pm.OrderedLogistic are of such outcomes"
+            )
+    return found
+
+
 def structure_of(private: PrivateModel) -> str:
     """Fingerprint of the public structure of a model, which its data do not enter."""
     return hashlib.sha256(describe_structure(private).encode()).hexdigest()
@@ -418,11 +475,12 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
     """The lines of `SummaryPlan.summary`: verdict, cost, label, what was weighed, cautions."""
     yield from _verdict_lines(plan)
     at = plan.charged_delta
-    price = f"delta = {format_number(at, 6)}" if at else "delta = 0 (pure)"
+    accounting = plan.guarantee.accounting_method(at)
+    price = f"delta = {format_number(at, 6)}; {accounting}" if at else "delta = 0 (pure)"
     yield (
         f"one noisy summary ({plan.method}) for epsilon = "
         f"{format_number(plan.guarantee.epsilon(at), 6)} of {format_number(plan.epsilon, 6)}, "
-        f"{price}; {plan.guarantee.accounting_method(at)}"
+        f"{price}"
     )
     yield f"{LABEL}{_coverage_words(plan)}"
     for caution in plan.cautions:
@@ -475,10 +533,24 @@ def _verdict_lines(plan: SummaryPlan) -> Iterator[str]:
     if plan.verdict == "informative":
         yield f"INFORMATIVE: expected to remove {removed}: {left}"
         yield from _price_of_noise(plan)
+        yield from _hardly_learned(plan)
         return
     title = "WEAK" if plan.verdict == "weak" else "PRIOR: it will hardly tell more than the prior"
     yield f"WARNING: {title}: expected to remove {removed}: {left}"
+    if plan.verdict == "weak":
+        yield from _hardly_learned(plan)
     yield f"what may tell more: {', '.join(summary_improvements(plan))}"
+
+
+def _hardly_learned(plan: SummaryPlan) -> Iterator[str]:
+    """The parameters of which an average over all of them says too much."""
+    found = [f"{k} ({v:.0%})" for k, v in plan.by_parameter.items() if v < WEAK_SHARE]
+    if found:
+        more = f" and {len(found) - SHOWN_PARAMETERS} more" if len(found) > SHOWN_PARAMETERS else ""
+        yield (
+            f"hardly learned: {', '.join(found[:SHOWN_PARAMETERS])}{more}: in brackets the share "
+            "of its own prior variance; what the posterior says of it will be its prior"
+        )
 
 
 def _price_of_noise(plan: SummaryPlan) -> Iterator[str]:

@@ -186,7 +186,12 @@ def test_constants_along_the_records_want_a_domain_or_a_claim():
 
 @pytest.mark.parametrize("what", [3, "model", pm.Model])
 def test_what_is_no_model_is_refused(what):
-    refused(DomainError, lambda: pmp.privatize(what, records="i"), "pymc.Model", complete=False)
+    refused(
+        DomainError,
+        lambda: pmp.privatize(what, records="i"),
+        "pm.Model or a bambi.Model",
+        complete=False,
+    )
 
 
 def test_no_model_at_all_is_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import pymc_private as pmp
 from pymc_private.certificates import range_bound
 from pymc_private.certificates.certify import domains_beyond_support
 from pymc_private.errors import DomainError, NotCertified, Unsupported
+from pymc_private.models.domains import as_domain
 
 N = 11
 RNG = np.random.default_rng(0)
@@ -327,3 +329,23 @@ def test_samples_of_different_sizes_are_told_to_be_one_outcome():
         pm.Bernoulli("B", p[1], observed=np.zeros(30, dtype=int))
     with pytest.raises(DomainError, match="one below the other"):
         pmp.privatize(model, records={"A": 0, "B": 0})
+
+
+@pytest.mark.parametrize(
+    ("value", "cure"),
+    [((0, 1, 2), r"a set, \{0, 1, 2\}"), (np.arange(5), "An array may be one of data")],
+    ids=["tuple of three", "array"],
+)
+def test_what_looks_like_categories_is_told_how_to_write_them(value, cure):
+    with pytest.raises(DomainError, match="not a domain") as refusal:
+        as_domain(value)
+    assert re.search(cure, str(refusal.value.do))
+
+
+def test_what_holds_a_model_is_told_to_give_it():
+    class Wrapped:
+        model = pm.Model()
+
+    with pytest.raises(DomainError, match="not a model") as refusal:
+        pmp.privatize(Wrapped(), records="person")
+    assert "its attribute .model" in str(refusal.value.do)

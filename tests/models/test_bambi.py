@@ -346,3 +346,10 @@ def test_priors_that_bambi_scaled_by_the_data_are_a_claim(constants):
     assert any("'x'" in claim and "scaled by the data" in claim for claim in claims)
     own = pmp.privatize(build("bin ~ x", "bernoulli"), **words)  # `auto_scale=False`
     assert not any("scaled" in claim for claim in own.claims)
+
+
+def test_what_bambi_built_is_no_model_of_bambi():
+    backend = build("bin ~ x + g", "bernoulli").backend
+    with pytest.raises(DomainError, match="not a model") as refusal:
+        pmp.privatize(backend, records="__obs__", domain={"x": X})
+    assert "its attribute .model" in str(refusal.value.do)

@@ -319,7 +319,11 @@ def test_the_model_of_the_rehearsal_holds_no_private_value():
 
 
 # ---- no refusal where the draw would succeed ----------------------------------------------------
-@pytest.mark.parametrize("one", [pytest.param(e, id=e.name) for e in ZOO])
+SLOW = ("zero inflated poisson",)
+"""Models whose second derivatives PyTensor vectorizes for half a minute."""
+
+
+@pytest.mark.parametrize("one", [pytest.param(e, id=e.name) for e in ZOO if e.name not in SLOW])
 @pytest.mark.audit
 @pytest.mark.filterwarnings("ignore:calibrate clipped")
 def test_models_that_calibrate_pass_the_rehearsal(one: Entry):

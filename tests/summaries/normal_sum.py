@@ -31,6 +31,7 @@ class NormalSum:
         self.sd = 2.0 * BOUND * private.records_per_unit / self.mu
         ratio = self.n**2 * float(self.parameters.covariance[0, 0]) / self.variance
         self.information = 0.5 * float(np.log1p(ratio))
+        self.variance_left = np.array([1.0 / (1.0 + ratio)])
         self.facts = {"bound": BOUND, "mu": self.mu}
 
     @property

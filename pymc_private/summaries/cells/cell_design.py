@@ -26,6 +26,7 @@ from pymc_private.summaries.cells.cell_partition import (
 )
 from pymc_private.summaries.cells.cell_probabilities import CellProbabilities, RecordDensities
 from pymc_private.summaries.cells.cell_records import CellRecord
+from pymc_private.summaries.parameters import variances_left
 from pymc_private.summaries.protocol import Parameters
 
 CELL_NUMBERS = (6, 8, 10, 12, 16, 20, 24)
@@ -210,6 +211,12 @@ class CellDesigner:
         fisher = self.fisher(cells, points, self.root.T, totals)
         spectrum = np.clip(np.linalg.eigvalsh(fisher), 0.0, None)
         return float(0.5 * np.log1p(spectrum).sum(axis=1).mean())
+
+    def variance_left(self, cells: CellProbabilities) -> np.ndarray:
+        """Expected posterior variance of each coordinate in prior ones, shape (p,)."""
+        points = self._affordable_points([cells])
+        totals = np.full(cells.shape[0], self.n / cells.shape[0])
+        return variances_left(self.fisher(cells, points, self.root.T, totals), self.root)
 
     def _refined(self, partition: CellPartition) -> tuple[CellProbabilities, float]:
         """Enough panels for the prior, and the share of prior draws for which none suffice."""

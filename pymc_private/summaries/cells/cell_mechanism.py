@@ -198,6 +198,11 @@ class CellMechanism:
         made._last_start = None
         return made
 
+    @property
+    def variance_left(self) -> np.ndarray:
+        """Expected posterior variance of each coordinate in prior ones, shape (p,)."""
+        return self._designer.variance_left(self.probabilities)
+
     def _described(self, compared: Mapping[str, float], lost: float) -> dict[str, Any]:
         cut = [axis.source for axis in self.partition.axes if axis.is_cut]
         return {

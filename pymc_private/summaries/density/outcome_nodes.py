@@ -159,8 +159,10 @@ def sums_of_rows(rows: np.ndarray) -> np.ndarray:
     return reduce(np.add, rows.T) if 0 < rows.shape[1] < FEW_COLUMNS else rows.sum(axis=1)
 
 
-def check_mass(nodes: OutcomeNodes, outcome: str) -> None:
+def check_mass(nodes: OutcomeNodes, outcome: str, is_whole: bool) -> None:
     """Refuse a density whose probabilities do not sum to one. For public rows only.
+
+    Of outcomes that are whole by type a density of real numbers is no probability.
 
     Raises
     ------
@@ -173,9 +175,18 @@ def check_mass(nodes: OutcomeNodes, outcome: str) -> None:
             f"the probabilities of '{outcome}' do not sum to one",
             got=f"a sum that is off by {worst:.2g}, at public covariates",
             allowed=f"an error of {LARGEST_ERROR:g}",
-            do="a density of the outcome that is normalized and smooth between its bounds; for "
-            "several narrow peaks, method='cells'",
+            do=NORMALIZED_VALUES if is_whole else NORMALIZED,
         )
+
+
+NORMALIZED = (
+    "a density of the outcome that is normalized and smooth between its bounds; for several narrow "
+    "peaks, method='cells'"
+)
+NORMALIZED_VALUES = (
+    "a likelihood of whole numbers (pm.Bernoulli, pm.Binomial, pm.Poisson, pm.OrderedLogistic), as "
+    "these outcomes are by type; measurements under a density of real numbers as y.astype(float)"
+)
 
 
 def _is_repeated(atoms: np.ndarray) -> np.ndarray:

@@ -210,14 +210,27 @@ class RecordMechanism:
     @cached_property
     def _expected(self) -> tuple[float, float]:
         """Expected information of scores, and of second moments."""
-        real = all(not s.is_whole for s in self.model.density.outcomes)
-        draws = self.parameters.draws(INFORMATION_DRAWS, INFORMATION_SEED)
-        found = [self._information_at(theta, k, real) for k, theta in enumerate(draws)]
+        found = [[nats for nats, _ in at] for at in self._expectations]
         scores, moments = np.mean(found, axis=0)
         return float(scores), float(moments)
 
-    def _information_at(self, theta: np.ndarray, k: int, real: bool) -> tuple[float, float]:
-        """1/2 log det(I + S0 F) of scores and of moments, F the precision of all rounds."""
+    @cached_property
+    def variance_left(self) -> np.ndarray:
+        """Expected posterior variance of each coordinate in prior ones, shape (p,)."""
+        found = np.mean([at[int(self.uses_moments)][1] for at in self._expectations], axis=0)
+        return np.asarray(found / np.diag(self.parameters.covariance))
+
+    @cached_property
+    def _expectations(self) -> list[list[tuple[float, np.ndarray]]]:
+        """Information and posterior variances at prior draws, of scores and of second moments."""
+        real = all(not s.is_whole for s in self.model.density.outcomes)
+        draws = self.parameters.draws(INFORMATION_DRAWS, INFORMATION_SEED)
+        return [self._information_at(theta, k, real) for k, theta in enumerate(draws)]
+
+    def _information_at(
+        self, theta: np.ndarray, k: int, real: bool
+    ) -> list[tuple[float, np.ndarray]]:
+        """1/2 log det(I + S0 F) and variances, of scores and of moments; F is of all rounds."""
         at, n = MetricAt.of(self.model, theta, INFORMATION_SEED + k), self.count
         prior = at.metric @ self.model.prior_precision @ at.metric
         found = []
@@ -229,8 +242,9 @@ class RecordMechanism:
             total = ROUNDS * noise_precision(parts[0], n) + noise_precision(parts[1], n)
             whole = np.linalg.inv(np.linalg.inv(total) + np.eye(len(prior)) / n)
             dets = np.linalg.slogdet(prior + whole)[1] - np.linalg.slogdet(prior)[1]
-            found.append(0.5 * float(dets))
-        return found[0], found[-1]
+            covariance = at.metric.T @ np.linalg.inv(prior + whole) @ at.metric
+            found.append((0.5 * float(dets), np.diag(covariance)))
+        return [found[0], found[-1]]
 
     def takes_moments(self, k: int) -> bool:
         """Whether the terms of release k are second moments."""

@@ -14,7 +14,7 @@ half of the groups.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -121,13 +121,15 @@ def usable_share(expected: np.ndarray, sd: float, structure: Structure) -> float
     return float(np.mean(np.array(found) >= REFUSE_EIGENVALUE))
 
 
-def refuse_unusable(share: float, parameters: int) -> None:
-    """Refuse a plan most of whose summaries could not be used."""
+def refuse_unusable(
+    share: float, parameters: int, reasons: Callable[[], Sequence[str]] = tuple
+) -> None:
+    """Refuse a plan most of whose summaries could not be used; `reasons` that may explain it."""
     if share < FEW_USABLE:
         raise NotInformative(
             f"noise would hide the curvature of {parameters} parameters: most summaries of this "
             "plan could not be used, which would show only after the charge",
-            got=f"{share:.0%} of simulated summaries usable",
+            got="; ".join([f"{share:.0%} of simulated summaries usable", *reasons()]),
             allowed=f"at least {FEW_USABLE:.0%}",
             do="a larger epsilon, more records, or fewer parameters: fewer groups, and none that "
             "records tell only in sums with others (an intercept beside effects of all groups)",

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
@@ -105,6 +106,26 @@ from pymc_private.summaries.scores.score_release import (
 )
 from pymc_private.summaries.scores.symmetric import floor_eigenvalues, matrix_power
 from pymc_private.summaries.term_totals import SentOnce, TermTotals
+
+
+@dataclass(frozen=True)
+class ExpectedRelease:
+    """What is expected of a release at one vector of parameters.
+
+    Attributes
+    ----------
+    nats : float
+        Information about all parameters.
+    usable : float
+        Share of summaries whose curvature noise does not spoil.
+    variance : array, shape (q,)
+        Posterior variance of each coordinate.
+    """
+
+    nats: float
+    usable: float
+    variance: np.ndarray
+
 
 FINAL_MODE_STEPS = 8
 """Gauss-Newton steps to the mode of all releases."""
@@ -263,20 +284,31 @@ class ScoreMechanism:
 
         A summary whose curvature noise spoils is charged, and tells nothing.
         """
-        return float(np.mean([nats * usable for nats, usable in self._expectations]))
+        return float(np.mean([one.nats * one.usable for one in self._expectations]))
+
+    @cached_property
+    def variance_left(self) -> np.ndarray:
+        """Expected posterior variance of each coordinate in prior ones; none of a hierarchy.
+
+        What its hyperparameters have of their groups is not linear in these.
+        """
+        if self.read is not self.parameters:
+            return np.empty(0)
+        found = np.mean([one.variance for one in self._expectations], axis=0)
+        return np.asarray(found / np.diag(self.parameters.covariance))
 
     @property
     def usable(self) -> float:
         """Expected share of summaries that noise in their curvature does not spoil."""
-        return float(np.mean([share for _, share in self._expectations]))
+        return float(np.mean([one.usable for one in self._expectations]))
 
     @cached_property
-    def _expectations(self) -> list[tuple[float, float]]:
-        """Information and share of usable summaries at draws from the prior."""
+    def _expectations(self) -> list[ExpectedRelease]:
+        """What is expected at draws from the prior."""
         draws = of_read(self.read, self.parameters.draws(INFORMATION_DRAWS, INFORMATION_SEED))
         return [self._expected_at(theta) for theta in draws]
 
-    def _expected_at(self, theta: np.ndarray) -> tuple[float, float]:
+    def _expected_at(self, theta: np.ndarray) -> ExpectedRelease:
         """1/2 log det(I + S0 F), F the precision of pilots and final score taken at theta.
 
         All of them are sums over the same records: their noise is independent, the sampling error
@@ -306,7 +338,9 @@ class ScoreMechanism:
         parts = parts + noise_precision(final.precision, self.count * shares[-1])
         found = np.linalg.inv(np.linalg.inv(parts) + np.eye(len(prior)) / self.count)
         nats = 0.5 * float(np.linalg.slogdet(prior + found)[1] - np.linalg.slogdet(prior)[1])
-        return nats, self._usable_at(frame, weights * shares[-1], final)
+        covariance = metric.T @ np.linalg.inv(prior + found) @ metric
+        usable = self._usable_at(frame, weights * shares[-1], final)
+        return ExpectedRelease(nats, usable, np.diag(covariance))
 
     def _usable_at(self, frame: FramedRows, weights: np.ndarray, final: BoundChoice) -> float:
         """The share of usable summaries at the bounds of a final release."""

@@ -27,7 +27,12 @@ from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.validation import check_positive
 from pymc_private.summaries.density.batched import VectorizedFunction
 from pymc_private.summaries.noise import CHUNK
-from pymc_private.summaries.parameters import ParameterVector, refuse_tempered, slopes_along
+from pymc_private.summaries.parameters import (
+    ParameterVector,
+    refuse_tempered,
+    slopes_along,
+    variances_left,
+)
 from pymc_private.summaries.protocol import (
     Caution,
     LogLikelihood,
@@ -312,6 +317,12 @@ class SumMechanism:
         theta = self.parameters.draws(JUDGED_DRAWS, PRIOR_SEED)
         spectrum = np.clip(np.linalg.eigvalsh(self._fisher(statistic, theta, self.n)), 0.0, None)
         return float(0.5 * np.log1p(spectrum).sum(axis=1).mean())
+
+    @property
+    def variance_left(self) -> np.ndarray:
+        """Expected posterior variance of each coordinate in prior ones, shape (p,)."""
+        theta = self.parameters.draws(JUDGED_DRAWS, PRIOR_SEED)
+        return variances_left(self._fisher(self.statistic, theta, self.n), self._root)
 
     # ---- judgment ------------------------------------------------------------------------------
     def warnings(self, released: Mapping[str, np.ndarray]) -> Sequence[Caution]:

@@ -330,10 +330,10 @@ def test_public_covariates_leave_the_curvature_public():
 
 @pytest.mark.audit
 @pytest.mark.parametrize(
-    ("family", "simulations"), [("bernoulli", 20), ("normal", 6), ("poisson", 3)]
+    ("family", "simulations"), [("bernoulli", 10), ("normal", 4), ("poisson", 2)]
 )
 def test_intervals_hold_what_they_say(family, simulations):
     """Few data sets see gross faults alone; `benchmarks.noise_aware_persons` has more of them."""
-    plan = pmp.calibrate(persons(family, n=600), epsilon=1, delta=1e-6, release="summary")
+    plan = pmp.calibrate(persons(family, n=300), epsilon=1, delta=1e-6, release="summary")
     found = plan.coverage(simulations, random_seed=1)
     assert not found.falls_short

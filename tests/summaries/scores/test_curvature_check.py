@@ -9,8 +9,8 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.summaries.coverage import coordinate_names
 from pymc_private.summaries.noise import SimulatedNoise
+from pymc_private.summaries.parameters import coordinate_names
 from pymc_private.summaries.scores.curvature_check import (
     REFUSE_EIGENVALUE,
     expected_caution,

@@ -15,7 +15,7 @@ from pymc_private.summaries.noise import SimulatedNoise
 from pymc_private.summaries.noise_aware_model import noise_aware_model
 from pymc_private.summaries.scores.curvature_check import refuse_unusable, usable_share
 from pymc_private.summaries.scores.model_scores import score_mechanism
-from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
+from pymc_private.summaries.scores.score_mechanism import ExpectedRelease, ScoreMechanism
 from pymc_private.summaries.scores.structure import structure_of
 from tests.scaled_coordinates import scaled_point
 
@@ -201,7 +201,8 @@ def test_a_plan_says_that_hierarchies_are_little_tried():
 
 def test_summaries_that_noise_spoils_tell_nothing():
     mechanism = object.__new__(ScoreMechanism)
-    mechanism.__dict__["_expectations"] = [(4.0, 0.5), (3.0, 1.0), (5.0, 0.0)]
+    expected = [(4.0, 0.5), (3.0, 1.0), (5.0, 0.0)]
+    mechanism.__dict__["_expectations"] = [ExpectedRelease(*e, np.ones(1)) for e in expected]
     assert mechanism.information == pytest.approx(5.0 / 3.0)
     assert mechanism.usable == 0.5
 

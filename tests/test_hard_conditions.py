@@ -146,7 +146,7 @@ def check_words(told: list[list[str]], charged: dict[str, bool]) -> None:
 
 @pytest.mark.audit
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
-@pytest.mark.parametrize("size", [0, 12_288, 16_384, 24_576, 40_960, 65_536, 150_000])
+@pytest.mark.parametrize("size", [0, 12_288, 24_576, 65_536])
 def test_a_full_disk_loses_no_charge_and_no_release(size, tmp_path, root):
     told = told_by(tmp_path, f"disk:{size}", root)
     check_words(told, sound(tmp_path))
@@ -156,7 +156,7 @@ def test_a_full_disk_loses_no_charge_and_no_release(size, tmp_path, root):
 
 @pytest.mark.audit
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
-@pytest.mark.parametrize("size", [0, 24_576, 40_960, 400_000])
+@pytest.mark.parametrize("size", [0, 40_960, 400_000])
 def test_a_full_disk_loses_nothing_that_is_made_of_a_summary(size, tmp_path, root):
     told = told_by(tmp_path, f"disk_of_further:{size}", root)
     check_words(told, sound(tmp_path))
@@ -167,7 +167,7 @@ def test_a_full_disk_loses_nothing_that_is_made_of_a_summary(size, tmp_path, roo
 
 @pytest.mark.audit
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
-@pytest.mark.parametrize("megabytes", [0, 16, 64, 512])
+@pytest.mark.parametrize("megabytes", [16, 512])
 def test_little_memory_loses_nothing_that_is_made_of_a_summary(megabytes, tmp_path, root):
     codes = (0, 1, -6, -11) if megabytes < 512 else (0,)
     told = told_by(tmp_path, f"memory_of_further:{megabytes * 2**20}", root, codes)
@@ -178,7 +178,7 @@ def test_little_memory_loses_nothing_that_is_made_of_a_summary(megabytes, tmp_pa
 
 @pytest.mark.audit
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
-@pytest.mark.parametrize("megabytes", [0, 8, 16, 32, 64, 128, 512])
+@pytest.mark.parametrize("megabytes", [0, 8, 32, 512])
 def test_little_memory_loses_no_charge_and_no_release(megabytes, tmp_path, root):
     # The allocators of BLAS, of HDF5 and of Python itself may end the process: nothing is told.
     codes = (0, 1, -6, -11) if megabytes < 512 else (0,)

@@ -235,7 +235,7 @@ def test_an_ordinary_recipe_is_released_and_two_faults_are_refused(changed, outc
 
 
 @pytest.mark.audit
-@settings(max_examples=30, derandomize=True, **QUIET)
+@settings(max_examples=20, derandomize=True, **QUIET)
 @given(recipe=RECIPES)
 def test_random_models_are_released_or_refused_in_words(recipe) -> None:
     check(recipe)
@@ -253,7 +253,7 @@ SUMMARIES = st.builds(
 
 
 @pytest.mark.audit
-@settings(max_examples=6, derandomize=True, **QUIET)
+@settings(max_examples=4, derandomize=True, **QUIET)
 @given(recipe=SUMMARIES)
 def test_what_is_made_of_random_summaries_is_right_or_refused_in_words(recipe) -> None:
     check(recipe, follow=True)

@@ -35,8 +35,7 @@ def test_the_sampler_itself_shows_three_quarters_of_the_claim():
     assert 0.75 * claim <= found.epsilon <= claim
 
 
-@pytest.mark.parametrize("delta", [1e-2, 1e-3])
-@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-3), (3.0, 1e-2)])
 def test_worst_neighbors_show_nine_tenths_of_the_claim(epsilon, delta):
     account = pmp.Ledger(epsilon=epsilon, delta=delta, shares={"approximate": delta})
     release = pmp.dirichlet([1, 0], epsilon=epsilon, delta=delta, method="exact", ledger=account)

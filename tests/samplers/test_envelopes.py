@@ -167,7 +167,7 @@ def test_no_random_expression_escapes(tree):
 
 
 @pytest.mark.audit
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(tree=TREES)
 def test_no_random_expression_escapes_at_length(tree):
     holds(tree)

@@ -23,7 +23,7 @@ import pymc_private as pmp
 from pymc_private.summaries.noise import SimulatedNoise
 from pymc_private.summaries.sums.sum_mechanism import SumMechanism
 
-N, RELEASES = 200, 10
+N, RELEASES = 200, 6
 ETA = np.linspace(-5.0, 5.0, 121)
 """Log odds of an answer in each of two groups."""
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])

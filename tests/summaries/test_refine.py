@@ -21,7 +21,7 @@ from tests.summaries.scores.test_scores import MU, ReplayedNoise, mechanism, pos
 
 pytestmark = pytest.mark.filterwarnings("ignore:this ledger was not charged for the summary")
 N = 6000  # least eigenvalue of the noisy curvature: 5.8 noise sds, +- 1.3; refused below 1
-SIMULATIONS = 20
+SIMULATIONS = 12
 SLOPES = np.array([0.8, -0.5])
 
 
@@ -164,7 +164,7 @@ def test_little_noise_leaves_the_posterior_of_the_data():
 @pytest.mark.audit
 @pytest.mark.parametrize("kind", [Logistic, Normal])
 def test_intervals_hold_what_they_say_after_a_second_round(kind):
-    """90% intervals over 20 simulations; noise of the round taken for a third of it shows."""
+    """90% intervals over 12 simulations; noise of the round taken for a third of it shows."""
     size = 5 if kind is Normal else 4
     made = kind(np.zeros(size), np.full(size, 0.8))
     plan, held, faulty, mu = mechanism(made, mu=MU / 2), [], [], 0.75 * MU

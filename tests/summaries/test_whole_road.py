@@ -169,7 +169,7 @@ def test_models_without_a_summary_are_refused_with_reasons(make, text):
 @pytest.mark.parametrize("method", ROADS)
 def test_simulated_intervals_hold(method):
     plan = pmp.calibrate(declared(method), epsilon=1, delta=1e-6, release="summary", method=method)
-    found = plan.coverage(simulations=50, progressbar=False)
+    found = plan.coverage(simulations=30, progressbar=False)
     assert not found.falls_short
     assert found.failed == 0
 

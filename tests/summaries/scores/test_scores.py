@@ -18,7 +18,7 @@ from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
 from tests.summaries.score_models import Logistic, Normal, Poisson
 
 MU = largest_mu(1.0, 1e-6)
-SIMULATIONS = 20
+SIMULATIONS = 12
 
 
 @dataclass
@@ -171,7 +171,7 @@ def test_without_noise_the_posterior_is_that_of_the_data(kind, mu):
 @pytest.mark.audit
 @pytest.mark.parametrize("model", [Logistic, Normal, Poisson], ids=lambda v: v.__name__)
 def test_intervals_hold_what_they_say(model):
-    """90% intervals over 20 simulations: far below is a fault, and a tenth of the noise shows."""
+    """90% intervals over 12 simulations: far below is a fault, and a tenth of the noise shows."""
     size = 5 if model is Normal else 4
     made = model(np.zeros(size), np.full(size, 0.8))
     plan, held, faulty = mechanism(made), [], []

@@ -278,7 +278,7 @@ def test_slopes_through_the_origin_are_refused(public):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_intervals_cover(family, neighbors):
     mechanism, simulate = mechanism_of(family, neighbors)
-    rng, sims = np.random.default_rng(12), 100
+    rng, sims = np.random.default_rng(12), 60
     noise, parameters = SimulatedNoise(rng, neighbors), mechanism.parameters
     theta = parameters.draws(sims, 77)
     natural = parameters.natural(theta)[mechanism.statistic.name]

@@ -41,16 +41,17 @@ Bambi model with --records and --domain, or a function without arguments that re
 NAME=simplex. Nothing is charged."""
 
 
+DOMAIN_FLAG = "--domain NAME=LOW,HIGH (or categories:, counts:, ball:, simplex)"
 FLAGS = {
-    "domain": "--domain NAME=LOW,HIGH (or categories:, counts:, ball:, simplex)",
-    "records": "--records DIM",
-    "public": "--public NAME",
-    "trim": "--trim MASS",
-    "neighbors": "--neighbors add_remove",
-    "records_per_unit": "--records-per-unit K",
-    "release": "--release summary",
+    r"\bdomain=|\bpmp\.(Interval|Categories|Counts|Ball|Simplex)\b": DOMAIN_FLAG,
+    r"\brecords=": "--records DIM",
+    r"\bpublic=": "--public NAME",
+    r"\bmass=": "--trim MASS",
+    r"\brecords_per_unit=": "--records-per-unit K",
+    r"\bneighbors=['\"](?P<value>\w+)": "--neighbors",
+    r"\brelease=['\"](?P<value>\w+)": "--release",
 }
-"""What words of Python in an error are on the command line."""
+"""Patterns of what errors suggest in Python, with the flag that does it."""
 
 
 class Misuse(Exception):
@@ -127,19 +128,31 @@ def report_failure(error: BaseException, chosen: argparse.Namespace, screen: Any
 
 
 def flags_for(error: BaseException, chosen: argparse.Namespace) -> str:
-    """The flags that do what an error suggests in Python; empty if there are none."""
-    if chosen.command not in ("certify", "plan") or not isinstance(error, PymcPrivateError):
+    """The flags that do what an error suggests in Python; empty if there are none.
+
+    Left out are those that were given, what is to be done instead of something, and all of them
+    where the module declares the model itself.
+    """
+    commands = ("certify", "plan")
+    if chosen.command not in commands or not isinstance(error, PymcPrivateError):
         return ""
-    suggested = f"{error.allowed} {error.do}"
-    known = [
-        flag
-        for word, flag in FLAGS.items()
-        if re.search(rf"\b{word}(=|\()", suggested)
-        and (word != "release" or chosen.command == "plan")
-    ]
-    other = re.search(r"\b(pmp|pm)\.(?!trim)\w+", str(error.do))
-    more = ["Python, in a module that calls pmp.privatize itself"] if other else []
-    return "; ".join([*known, *more])
+    if getattr(chosen, "is_declared", False):
+        return ""
+    suggested = re.sub(r"(instead|in place) of [^;,]*", "", f"{error.allowed} {error.do}")
+    found = []
+    for pattern, flag in FLAGS.items():
+        match = re.search(pattern, suggested)
+        option = flag.split()[0].removeprefix("--").replace("-", "_")
+        known = hasattr(chosen, option) and (flag == DOMAIN_FLAG or not _is_given(chosen, option))
+        if match and known:
+            value = match.groupdict().get("value")
+            found.append(f"{flag} {value}" if value else flag)
+    return "; ".join(found)
+
+
+def _is_given(chosen: argparse.Namespace, option: str) -> bool:
+    """Whether an option that takes one value has it; the two that choose may be chosen anew."""
+    return option not in ("neighbors", "release") and getattr(chosen, option) not in (None, [])
 
 
 def describe_failure(error: BaseException) -> tuple[int, str]:
@@ -326,6 +339,7 @@ def declared_model(chosen: argparse.Namespace) -> Any:
         "records_per_unit": chosen.records_per_unit,
     }
     said = {name: value for name, value in options.items() if value is not None}
+    chosen.is_declared = isinstance(found, pmp.PrivateModel)
     if isinstance(found, pmp.PrivateModel):
         if said:
             raise Misuse(f"{chosen.model} is declared already: {', '.join(said)} cannot be given")

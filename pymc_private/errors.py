@@ -222,12 +222,12 @@ def _argument_message(
     kinds = {p.name: p.kind for p in signature.parameters.values()}
     named = [key for key, kind in kinds.items() if kind in _BY_NAME]
     first = [key for key, kind in kinds.items() if kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    if first[:1] == ["self"]:
+        named, first, args = named[1:], first[1:], args[1:]
     unknown = [key for key in kwargs if key not in named]
     if unknown and _ANY_NAME not in kinds.values():
         hints = [f"'{key}'{did_you_mean(key, named)}" for key in unknown]
         return f"{name}() has no keyword " + ", and no ".join(hints)
-    if first[:1] == ["self"]:
-        first, args = first[1:], args[1:]
     if len(args) > len(first):
         others = ", ".join(f"{key}=" for key in named if key not in first)
         return (

@@ -13,7 +13,17 @@ import numpy as np
 import pytest
 
 import pymc_private as pmp
-from pymc_private.command_line import FAILED, MISUSED, REFUSED, main, show_answer
+from pymc_private.command_line import (
+    DOMAIN_FLAG,
+    FAILED,
+    MISUSED,
+    REFUSED,
+    build_parser,
+    flags_for,
+    main,
+    show_answer,
+)
+from pymc_private.errors import DomainError
 
 MODELS = """
 import numpy as np
@@ -152,7 +162,28 @@ def test_a_refusal_names_the_flags_that_cure_it(run, words, flag):
     """What is suggested in Python is said as a flag, too; and the flag does it."""
     _, _, err = run(*words)
     (line,) = [line for line in err.splitlines() if "on the command line: " in line]
-    assert flag in line
+    assert flag in line.split("command line: ")[1].split("; ")[-1]
+
+
+@pytest.mark.parametrize(
+    ("do", "flags"),
+    [
+        ("draws: calibrate(..., release='draws')", "--release draws"),
+        ("declare neighbors='substitute'", "--neighbors substitute"),
+        ("declare domains instead of public=", ""),
+        ("pmp.trim(private, lipschitz=L), or box={...}", ""),
+        ("pmp.trim(private, mass=0.99)", "--trim MASS"),
+        ("declare pmp.Counts(10)", DOMAIN_FLAG),
+        ("pm.Bernoulli", ""),
+        ("privatize(model, records=...)", ""),  # it was given
+    ],
+)
+def test_flags_are_those_that_do_what_is_suggested(do, flags):
+    words = ["plan", "study:plain", "--records", "toss", "--epsilon", "1"]
+    chosen = build_parser().parse_args(words)
+    assert flags_for(DomainError("x", do=do), chosen) == flags
+    chosen.is_declared = True
+    assert flags_for(DomainError("x", do=do), chosen) == ""
 
 
 @pytest.mark.parametrize(

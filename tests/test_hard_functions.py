@@ -617,5 +617,5 @@ def test_further_functions_survive_everything(case, tmp_path, monkeypatch) -> No
             case[1](**case[2]())
     for place, name in enumerate(names := list(case[2]())):
         step = min(len(names), 2)  # of several arguments each gets every second thing
-        for value in (*(m() for m in hard.JUNK[place % step :: step]), *hard.polars_values()):
+        for value in (*(make() for make in hard.todays(place, step)), *hard.polars_values()):
             hard.use(case, {name: value})

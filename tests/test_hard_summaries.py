@@ -136,6 +136,6 @@ def test_what_is_made_of_a_summary_survives_everything(case, tmp_path, monkeypat
     names = list(case[2]())
     step = 4 if case[0] in SLOW else min(len(names), 2)
     for place, name in enumerate(names):  # of several each gets every second or fourth value
-        junk = hard.JUNK[place % step :: step]
+        junk = hard.todays(place, step)
         for make in junk:
             hard.use(case, {name: make()})

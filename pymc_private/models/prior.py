@@ -44,7 +44,7 @@ from pymc_private.models.distributions import (
     prior_support,
     transform_name,
 )
-from pymc_private.models.domains import Categories
+from pymc_private.models.domains import Categories, Interval
 from pymc_private.models.prior_batches import draw_together
 from pymc_private.models.record_graph import RecordGraph
 from pymc_private.models.restricted_model import LipschitzSet
@@ -404,7 +404,8 @@ class Simulator:
         self._draw_covariates = partial(_simulated_covariates, private, observed, self.rows, known)
         self.covariates = self._draw_covariates(rng)
         self._names, self._outcomes = list(private.shapes), list(observed)
-        self._outside = {source.name: np.zeros(2) for source in observed}
+        bounded = [source for source in observed if isinstance(source.domain, Interval)]
+        self._outside = {source.name: np.zeros(2) for source in bounded}
         self._run = _compiled_outcomes(private, graphs, list(self.covariates), rng)
 
     def reseed(self, seed: int) -> None:
@@ -429,12 +430,13 @@ class Simulator:
         for source, entries in zip(self._outcomes, drawn, strict=True):
             whole = np.broadcast_to(entries, _simulated_shape(source, self.rows))
             found[source.name] = nearest_entries(source, whole)
-            self._outside[source.name] += [entries_outside(source, whole), whole.size]
+            if source.name in self._outside:
+                self._outside[source.name] += [entries_outside(source, whole), whole.size]
         return found
 
     @property
     def outside(self) -> dict[str, float]:
-        """Share of the outcomes so far that were moved into their domain, by name."""
+        """Share of the outcomes so far that were moved into their interval, by name."""
         return {name: float(k / max(n, 1.0)) for name, (k, n) in self._outside.items()}
 
     def at(self, point: Mapping[str, np.ndarray]) -> Arrays:
@@ -660,7 +662,7 @@ def checked_reference(private: DeclaredModel, reference: Any) -> dict[Source, np
 
 
 def entries_outside(source: Source, values: np.ndarray) -> int:
-    """How many entries lie beyond the bounds of the domain of a source."""
+    """How many entries lie beyond the interval of a source."""
     bounds = source.domain.bounds(source.row_shape)
     rows = np.moveaxis(np.asarray(values, float), source.axis, 0)
     return int(((rows < bounds.lower) | (rows > bounds.upper)).sum())

@@ -68,16 +68,16 @@ def _scores(private: PrivateModel, request: SummaryRequest) -> Mechanism:
     _refuse_pure("noisy scores", request)
     mu = largest_mu(request.epsilon, request.delta)
     found = score_mechanism(private, mu, reference=request.reference, n=request.n)
-    reasons = partial(_beyond_domain, private, found)
+    reasons = partial(_beyond_domain, private, found, request.reference)
     refuse_unusable(found.usable, found.read.size, reasons)
     return found
 
 
-def _beyond_domain(private: PrivateModel, mechanism: Mechanism) -> list[str]:
+def _beyond_domain(private: PrivateModel, mechanism: Mechanism, reference: Any) -> list[str]:
     """Which outcomes the prior puts beyond their domain, if many are."""
-    from pymc_private.summaries.simulated_summaries import outside_domain, outside_sentences
+    from pymc_private.summaries.simulated_summaries import outside_sentences, simulated_outside
 
-    return outside_sentences(outside_domain(private, mechanism.parameters))
+    return outside_sentences(simulated_outside(private, mechanism.parameters, reference))
 
 
 def _records(private: PrivateModel, request: SummaryRequest) -> Mechanism:

@@ -7,6 +7,7 @@ simulated noise, and the posterior of that summary is found by importance sampli
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -86,7 +87,7 @@ class SimulatedSummaries:
 
     @property
     def outside(self) -> dict[str, float]:
-        """Share of simulated outcomes that lay outside their domain, by name."""
+        """Share of simulated outcomes that lay outside their interval, by name."""
         return self.simulator.outside
 
     def _records(self, theta: np.ndarray) -> dict[str, np.ndarray]:
@@ -116,23 +117,29 @@ class SimulatedSummaries:
         return found
 
 
-def outside_domain(private: PrivateModel, parameters: Any) -> dict[str, float]:
-    """Share of outcomes of the prior predictive outside their domain, by name; reads no data.
+def simulated_outside(
+    private: PrivateModel, parameters: Any, reference: Any = None
+) -> dict[str, float]:
+    """Share of outcomes of the prior predictive outside their interval, by name; reads no data.
 
-    Covariates are uniform on their domain. Empty where no records can be simulated.
+    Empty where no records can be simulated. Prior draws at which a generator fails are left out.
 
     Parameters
     ----------
     private : PrivateModel
     parameters : Parameters
+    reference : mapping or table, optional
+        *Public* covariates; default: uniform on their domain.
     """
+    failures = (PymcPrivateError, *EVALUATION_ERRORS)
+    natural = parameters.natural(parameters.draws(SIMULATED_POINTS, PRIOR_SEED))
     try:
-        simulator = Simulator(private, SIMULATED_RECORDS, None, PRIOR_SEED)
-        natural = parameters.natural(parameters.draws(SIMULATED_POINTS, PRIOR_SEED))
-        for k in range(SIMULATED_POINTS):
-            simulator.outcomes({name: values[k] for name, values in natural.items()})
-    except (PymcPrivateError, *EVALUATION_ERRORS):
+        simulator = Simulator(private, SIMULATED_RECORDS, reference, PRIOR_SEED)
+    except failures:
         return {}
+    for k in range(SIMULATED_POINTS):
+        with suppress(*failures):
+            simulator.outcomes({name: values[k] for name, values in natural.items()})
     return simulator.outside
 
 

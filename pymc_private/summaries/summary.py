@@ -81,8 +81,8 @@ ELSEWHERE = {
 
 
 NOT_TESTED = (
-    "not tested: these sums are as many as the parameters, and a wrong model passes unseen. "
-    "pmp.check_plan(summary, [...]) plans a check, charged by itself"
+    "hardly tested: scores are about as many as the coefficients that they are of, and a wrong "
+    "model mostly passes. pmp.check_plan(summary, [...]) plans a check where one is known"
 )
 """What scores say of the fit of their model."""
 BETTER_SUMMARY = "more records, fewer parameters or a larger epsilon, in a new summary"

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from pytensor.graph.traversal import ancestors
 
 from pymc_private.errors import Incompatible, PointsElsewhere
 from pymc_private.models.compat import pickle_state, unpickle
@@ -183,7 +184,7 @@ class SummaryPlan(PointsElsewhere):
         is not known, as of the hyperparameters of a hierarchy.
         """
         left = self.mechanism.variance_left
-        if not len(left):
+        if not len(left) or has_hyperparameters(self.private):
             return {}
         names = coordinate_names(self.mechanism.parameters)
         return {name: float(1.0 - v) for name, v in zip(names, left, strict=True)}
@@ -228,9 +229,10 @@ class SummaryPlan(PointsElsewhere):
         """Simulated outcomes beyond their domain, where they may be why little is learned."""
         if self.verdict == "informative" and getattr(self.mechanism, "usable", 1.0) > USABLE:
             return []
-        from pymc_private.summaries.simulated_summaries import outside_domain, outside_sentences
+        from pymc_private.summaries.simulated_summaries import outside_sentences, simulated_outside
 
-        return outside_sentences(outside_domain(self.private, self.mechanism.parameters))
+        parameters = self.mechanism.parameters
+        return outside_sentences(simulated_outside(self.private, parameters, self.reference))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -395,18 +397,26 @@ class SummaryPlan(PointsElsewhere):
         return unpickle, (pickle_state((type(self), self.__dict__)),)
 
 
+def has_hyperparameters(private: PrivateModel) -> bool:
+    """Whether a free variable is a parameter of another one's prior."""
+    free = set(private.base.free_RVs)
+    return any(not free.isdisjoint(ancestors(rv.owner.inputs)) for rv in free)
+
+
 def continuous_for_few_values(private: PrivateModel) -> list[str]:
     """What is said of a density of real numbers whose outcomes take a few values."""
     variables = {source.variable: source for source in private.sources}
     found = []
     for rv in private.base.observed_RVs:
         source = variables.get(underlying_array(private.base.rvs_to_values[rv]))
-        if source is None or not str(rv.type.dtype).startswith("float"):
+        own = type(rv.owner.op).__name__.startswith("Custom")  # a density as its author has it
+        if source is None or own or not str(rv.type.dtype).startswith("float"):
             continue
         count = source.number_of_values
         if count <= FEW_VALUES:
+            values = format_count(int(count), "value")
             found.append(
-                f"'{rv.name}' takes {count:.0f} values, and its likelihood is of real numbers: "
+                f"'{rv.name}' takes {values}, and its likelihood is of real numbers: "
                 "such a model is wrong, and then a summary estimates other parameters than all "
                 "records would, with intervals that do not tell it. pm.Bernoulli, pm.Categorical "
                 "or pm.OrderedLogistic are of such outcomes"

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.criticism import FAMILIES, CheckStudy, rejected
 
-DATA_SETS = 6
+DATA_SETS = 10
 PLANTED = {
     "logistic": "interaction .5",
     "poisson": "negative binomial, alpha 10",

@@ -158,12 +158,12 @@ def test_the_sums_of_simulated_records_are_what_the_plan_expects():
 @pytest.mark.audit
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_false_alarms_and_power_are_as_planned(spread):
-    """10 data sets with summaries of their own; se .07 and .13."""
+    """14 data sets with summaries of their own; se .06 and .11."""
     checks = HierarchyChecks("logistic:10:1000:private", 1.0, spread)
     checks.departures = ("slopes(x, g)",)
-    found = np.array([checks.found(k)[0] for k in range(10)])
+    found = np.array([checks.found(k)[0] for k in range(14)])
     seen = (found[:, 0] < 0.05).mean()
-    assert abs(seen - (found[:, 2].mean() if spread else 0.05)) < (0.3 if spread else 0.16)
+    assert abs(seen - (found[:, 2].mean() if spread else 0.05)) < (0.25 if spread else 0.15)
 
 
 # ---- nothing charged -----------------------------------------------------------------------------

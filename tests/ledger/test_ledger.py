@@ -335,7 +335,7 @@ def test_a_budget_by_position_is_told_to_be_given_by_name(tmp_path):
         TypeError, match=r"^Ledger\(\) takes 1 argument by position \(path\), got 3;"
     ) as e:
         Ledger(tmp_path / "a.sqlite", 2, 1e-5)
-    assert "epsilon=, delta=" in str(e.value)
+    assert "by name: epsilon=, delta=" in str(e.value)
     with pytest.raises(TypeError, match=r"no keyword 'eps'; did you mean 'epsilon'"):
         Ledger(eps=2)
     assert not list(tmp_path.iterdir())

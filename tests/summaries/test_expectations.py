@@ -8,6 +8,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import Unsupported
+from pymc_private.summaries.simulated_summaries import simulated_outside
 
 N = 2000
 
@@ -118,12 +119,39 @@ def test_counts_are_no_density():
     assert not plan.cautions
 
 
-def test_scores_say_that_fit_is_not_tested():
+def test_scores_say_that_fit_is_hardly_tested():
     """Scores are as many as the parameters; cells and sums have tests of their own."""
     private = declared(observed_normal)
     ledger = pmp.Ledger(epsilon=4, delta=1e-5)
     with ledger:
         scores = pmp.summarize(planned(private, "scores"))
         cells = pmp.summarize(planned(private, "cells"))
-    assert "not tested" in repr(scores)
-    assert "not tested" not in repr(cells)
+    assert "hardly tested" in repr(scores)
+    assert "hardly tested" not in repr(cells)
+
+
+@pytest.mark.parametrize("method", ["cells", "records"])
+def test_of_a_hierarchy_no_shares_are_told(method):
+    """A spread is not linear in what records tell of its groups: its share would come out as 0."""
+    with pm.Model() as model:
+        spread = pm.HalfNormal("spread", 1)
+        groups = pm.Normal("groups", 0, spread, shape=2 if method == "records" else None)
+        y = np.zeros((N, 2) if method == "records" else N)
+        pm.Normal("y", groups, 1, observed=pm.Data("seen", y))
+    private = pmp.privatize(model, records={"y": 0}, domain={"y": (-6, 6)})
+    plan = planned(private, method)
+    assert plan.by_parameter == {}
+    assert "hardly learned" not in plan.summary()
+
+
+def test_a_reference_is_what_covariates_are_simulated_from():
+    """Of a narrow reference outcomes stay in a domain that uniform covariates would leave."""
+    with pm.Model() as model:
+        mean = pm.Normal("slope", 0, 1) * pm.Data("x", np.zeros(N))
+        pm.Normal("y", mean, 1, observed=pm.Data("seen", np.zeros(N)))
+    domain = {"x": (-50, 50), "y": (-6, 6)}
+    private = pmp.privatize(model, records={"x": 0, "y": 0}, domain=domain)
+    parameters = planned(private, "scores").mechanism.parameters
+    reference = {"x": np.random.default_rng(1).normal(size=200)}
+    assert simulated_outside(private, parameters)["seen"] > 0.5
+    assert simulated_outside(private, parameters, reference)["seen"] < 0.05

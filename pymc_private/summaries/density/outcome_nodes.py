@@ -159,10 +159,10 @@ def sums_of_rows(rows: np.ndarray) -> np.ndarray:
     return reduce(np.add, rows.T) if 0 < rows.shape[1] < FEW_COLUMNS else rows.sum(axis=1)
 
 
-def check_mass(nodes: OutcomeNodes, outcome: str, is_whole: bool) -> None:
+def check_mass(nodes: OutcomeNodes, outcome: str, reals_for_whole: bool) -> None:
     """Refuse a density whose probabilities do not sum to one. For public rows only.
 
-    Of outcomes that are whole by type a density of real numbers is no probability.
+    `reals_for_whole`: the density is of real numbers, and outcomes are whole by type.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def check_mass(nodes: OutcomeNodes, outcome: str, is_whole: bool) -> None:
             f"the probabilities of '{outcome}' do not sum to one",
             got=f"a sum that is off by {worst:.2g}, at public covariates",
             allowed=f"an error of {LARGEST_ERROR:g}",
-            do=NORMALIZED_VALUES if is_whole else NORMALIZED,
+            do=NORMALIZED_VALUES if reals_for_whole else NORMALIZED,
         )
 
 

@@ -72,7 +72,8 @@ def score_mechanism(
     model = replace(model, knots=peak_knots(density, model.support, large.rows))
     theta = density.parameters.mean
     nodes = model.nodes(model.predictors(theta, large.rows), large.rows)
-    check_mass(nodes, density.outcome.name, density.outcome.is_whole)
+    of_reals = any(rv.type.dtype.startswith("float") for rv in private.base.observed_RVs)
+    check_mass(nodes, density.outcome.name, of_reals and density.outcome.is_whole)
     few = nodes.values.shape[1] <= FEW_LEVELS
     count = SMALL_ROWS_OF_LEVELS if few else SMALL_ROWS
     small = reference_rows(private, density, count, skip=LARGE_ROWS, given=reference)

@@ -284,26 +284,29 @@ class ScoreMechanism:
 
         A summary whose curvature noise spoils is charged, and tells nothing.
         """
-        return float(np.mean([one.nats * one.usable for one in self._expectations]))
+        return float(np.mean([one.nats * one.usable for one in self._expected_releases]))
 
     @cached_property
     def variance_left(self) -> np.ndarray:
         """Expected posterior variance of each coordinate in prior ones; none of a hierarchy.
 
-        What its hyperparameters have of their groups is not linear in these.
+        What its hyperparameters have of their groups is not linear in these. A summary whose
+        curvature noise spoils leaves the prior.
         """
         if self.read is not self.parameters:
             return np.empty(0)
-        found = np.mean([one.variance for one in self._expectations], axis=0)
-        return np.asarray(found / np.diag(self.parameters.covariance))
+        prior = np.diag(self.parameters.covariance)
+        expected = self._expected_releases
+        found = [one.usable * one.variance + (1.0 - one.usable) * prior for one in expected]
+        return np.asarray(np.mean(found, axis=0) / prior)
 
     @property
     def usable(self) -> float:
         """Expected share of summaries that noise in their curvature does not spoil."""
-        return float(np.mean([one.usable for one in self._expectations]))
+        return float(np.mean([one.usable for one in self._expected_releases]))
 
     @cached_property
-    def _expectations(self) -> list[ExpectedRelease]:
+    def _expected_releases(self) -> list[ExpectedRelease]:
         """What is expected at draws from the prior."""
         draws = of_read(self.read, self.parameters.draws(INFORMATION_DRAWS, INFORMATION_SEED))
         return [self._expected_at(theta) for theta in draws]

@@ -262,15 +262,17 @@ def test_a_broken_row_has_no_mass_and_leaves_the_others_alone(bad):
 def test_a_density_that_is_not_normalized_is_refused_by_name():
     nodes = outcome_nodes(lambda y: stats.norm.logpdf(y) + 0.01, on_line(-5.0, 5.0), 4)
     with pytest.raises(Unsupported, match="'income' do not sum to one"):
-        check_mass(nodes, "income", is_whole=False)
-    check_mass(outcome_nodes(stats.norm.logpdf, on_line(-5.0, 5.0), 4), "income", is_whole=False)
+        check_mass(nodes, "income", reals_for_whole=False)
+    check_mass(
+        outcome_nodes(stats.norm.logpdf, on_line(-5.0, 5.0), 4), "income", reals_for_whole=False
+    )
 
 
 def test_a_missed_peak_is_refused():
     law = Mixture((0.5, stats.norm(-8, 1)), (0.5, stats.norm(9, 0.01)))
     nodes = outcome_nodes(law.logpdf, on_line(-20.0, 20.0), 1)
     with pytest.raises(Unsupported, match="do not sum to one"):
-        check_mass(nodes, "y", is_whole=False)
+        check_mass(nodes, "y", reals_for_whole=False)
 
 
 # ---- rules on whole numbers --------------------------------------------------------------------

@@ -202,7 +202,7 @@ def test_a_plan_says_that_hierarchies_are_little_tried():
 def test_summaries_that_noise_spoils_tell_nothing():
     mechanism = object.__new__(ScoreMechanism)
     expected = [(4.0, 0.5), (3.0, 1.0), (5.0, 0.0)]
-    mechanism.__dict__["_expectations"] = [ExpectedRelease(*e, np.ones(1)) for e in expected]
+    mechanism.__dict__["_expected_releases"] = [ExpectedRelease(*e, np.ones(1)) for e in expected]
     assert mechanism.information == pytest.approx(5.0 / 3.0)
     assert mechanism.usable == 0.5
 

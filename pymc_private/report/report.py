@@ -285,8 +285,23 @@ def _budget_section(release: Release, ledger: Any) -> Section:
     pairs = [(title, _amount_text(amount, up=up)) for title, amount, up in totals if amount]
     if data := getattr(ledger, "data", ""):
         pairs.append(("data", data))
+    if parts := _parts_of_delta(ledger):
+        pairs.append(("parts of delta", parts))
     blocks.append(FieldList(tuple(pairs)))
     return Section("Budget", tuple(blocks), beside=True)
+
+
+def _parts_of_delta(ledger: Any) -> str:
+    """How a ledger divides delta, which explains why only a part of it is spent."""
+    methods = {} if ledger is None else ledger.methods
+    shares = {name: m.share for name, m in methods.items() if m.share and m.spent is not None}
+    if len(shares) < 2:
+        return ""
+    parts = ", ".join(f"{format_number(v, up=False)} for {k}" for k, v in shares.items())
+    return (
+        f"{parts}: each accounting method has a part of its own; spent is told by the one of the "
+        "smallest epsilon, at its part"
+    )
 
 
 def _ledger_note(release: Release, ledger: Any) -> str:

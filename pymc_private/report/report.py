@@ -291,13 +291,19 @@ def _budget_section(release: Release, ledger: Any) -> Section:
     return Section("Budget", tuple(blocks), beside=True)
 
 
+ADDED = {"zcdp": "zCDP", "approximate": "sums of epsilons and deltas"}
+"""Accounting methods of a ledger that need a delta, in words."""
+
+
 def _parts_of_delta(ledger: Any) -> str:
     """How a ledger divides delta, which explains why only a part of it is spent."""
     methods = {} if ledger is None else ledger.methods
     shares = {name: m.share for name, m in methods.items() if m.share and m.spent is not None}
     if len(shares) < 2:
         return ""
-    parts = ", ".join(f"{format_number(v, up=False)} for {k}" for k, v in shares.items())
+    parts = ", ".join(
+        f"{format_number(v, up=False)} for {ADDED[k]}" for k, v in shares.items() if k in ADDED
+    )
     return (
         f"{parts}: each accounting method has a part of its own; spent is told by the one of the "
         "smallest epsilon, at its part"

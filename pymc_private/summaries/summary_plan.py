@@ -559,7 +559,7 @@ def _hardly_learned(plan: SummaryPlan) -> Iterator[str]:
         more = f" and {len(found) - SHOWN_PARAMETERS} more" if len(found) > SHOWN_PARAMETERS else ""
         yield (
             f"hardly learned: {', '.join(found[:SHOWN_PARAMETERS])}{more}: in brackets the share "
-            "of its own prior variance; what the posterior says of it will be its prior"
+            "of its own prior variance; a posterior will say hardly more of it than the prior"
         )
 
 

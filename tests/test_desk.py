@@ -20,6 +20,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 import pymc_private
+from pymc_private import demo
 from tests.walks import JOBS, files_called
 
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command as run; run()"
@@ -185,7 +186,8 @@ def test_a_reader_of_a_job_opens_few_files(job, tmp_path):
 
 
 @pytest.mark.audit
-def test_a_reader_of_the_main_job_opens_few_files(tmp_path):
+def test_a_reader_of_the_main_job_opens_few_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "MCMC", demo.MCMC | {"chains": 2, "tune": 40, "draws": 50})
     assert len(files_called(JOBS["main job"](tmp_path))) <= STEPS["main job"]
 
 

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 import pymc_private as pmp
+from pymc_private import demo
 from pymc_private.command_line import main
 from pymc_private.demo import CURATOR_FILE
 
@@ -65,7 +66,10 @@ def test_the_demo_goes_the_whole_way(finished):
     assert set(written) == {"fair.sqlite", "posteriors.png", CURATOR_FILE, *PUBLISHED}
 
 
-def test_running_the_demo_again_is_free(folder):
+def test_running_the_demo_again_is_free(folder, monkeypatch):
+    monkeypatch.setattr(demo, "MCMC", demo.MCMC | {"chains": 2, "tune": 40, "draws": 50})
+    monkeypatch.setattr(demo, "SIMULATIONS", 2)
+
     def state():
         found = [pmp.load(folder / name) for name in ("draws.nc", "summary.nc")]
         return *found, pmp.Ledger.open(folder / "fair.sqlite").spent

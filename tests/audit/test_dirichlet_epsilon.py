@@ -11,7 +11,7 @@ from pymc_private.privacy import beta_pair_delta, beta_pair_eps, ponnoprat_r
 from pymc_private.samplers.randomness import SeededRandomness, dirichlet_draws
 from tests.statistics import epsilon_lower_bound
 
-DRAWS, MANY = 500_000, 16_000_000
+DRAWS, MANY = 500_000, 8_000_000
 pytestmark = pytest.mark.audit
 
 

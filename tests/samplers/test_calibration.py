@@ -18,7 +18,7 @@ from pymc_private.samplers.choose import SAMPLERS_BY_NAME
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope
 
-RUNS, DRAWS, N = 70, 7, 6
+RUNS, DRAWS, N = 50, 7, 6
 
 
 def coin(rng):

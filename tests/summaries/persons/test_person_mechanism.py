@@ -335,6 +335,6 @@ def test_public_covariates_leave_the_curvature_public():
 def test_intervals_hold_what_they_say(family, simulations):
     """Few data sets see gross faults alone; `benchmarks.noise_aware_persons` has more of them."""
     plan = pmp.calibrate(persons(family, n=300), epsilon=1, delta=1e-6, release="summary")
-    found = plan.coverage(simulations, random_seed=1)
+    found = plan.coverage(simulations, draws=500, random_seed=1)
     assert found.simulations >= simulations // 2
     assert not found.falls_short

@@ -17,7 +17,12 @@ formula) and `errors`.
 
 import importlib
 import logging
+import warnings
 from typing import Any
+
+with warnings.catch_warnings():  # ArviZ 0.23 speaks of itself at the first import of each day
+    warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing a major refactor", FutureWarning)
+    importlib.import_module("pymc")
 
 from pymc_private import (
     certificates,

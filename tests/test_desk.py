@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from scipy.sparse.csgraph import connected_components
 
 import pymc_private
 from pymc_private import demo
+from pymc_private.models.compat import ARVIZ_GENERATION
 from tests.walks import JOBS, files_called
 
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command as run; run()"
@@ -306,6 +308,17 @@ print(*(set(sys.modules) - loaded))
 def test_importing_the_package_is_quiet_and_leaves_pymc_as_it_was(imported):
     assert (imported.returncode, imported.stderr) == (0, "")
     assert imported.stdout.count("\n") == 1
+
+
+@pytest.mark.skipif(ARVIZ_GENERATION == 1, reason="ArviZ 1 does not warn")
+def test_the_first_import_of_a_day_is_quiet(tmp_path):
+    """ArviZ 0.23 warns once a day, by a stamp among caches, unless the parts of 1.0 are there."""
+    script = "import sys; sys.modules['arviz_base'] = None; import pymc_private"
+    fresh = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=fresh
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_importing_the_package_loads_nothing_that_is_slow(imported):

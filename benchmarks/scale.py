@@ -8,6 +8,7 @@ rehearsal, of the check before the charge, of the main pass, and of the whole su
 pilots and PyMC's model), seconds by the clock of the summary, and the largest memory (MB); all of
 them of the process and its children, such as the workers of Spark and its Java (Linux). All engines
 must release the same sums, to the bit, under noise of one public seed: ``--bits`` prints a digest.
+``--counted`` prints what two passes of Spark take that hand all columns to Python and count rows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,22 @@ def own_seconds(engine: str, path: Path) -> float:
     return processor_seconds() - start
 
 
+def counted_seconds(path: Path) -> list[float]:
+    """Seconds of processor time of two passes of Spark that only count rows, in Python."""
+    import pyarrow as pa
+
+    def count(batches: Iterable[Any]) -> Iterator[Any]:
+        rows = sum(batch.num_rows for batch in batches)
+        yield pa.RecordBatch.from_pydict({"rows": [rows]})
+
+    table, _ = spark(path)
+    marks = [processor_seconds()]
+    for _ in range(2):
+        table.mapInArrow(count, "rows long").collect()
+        marks.append(processor_seconds())
+    return np.diff(marks).tolist()
+
+
 def measure(engine: str, path: Path, n: int, own: float, bits: bool) -> None:
     """Print one row of the table."""
     import pymc_private as pmp
@@ -237,6 +254,7 @@ def main() -> None:
     parser.add_argument("rows", nargs="?", default=ROWS)
     parser.add_argument("engines", nargs="*", default=list(ENGINES))
     parser.add_argument("--bits", action="store_true", help="digests of what is released")
+    parser.add_argument("--counted", action="store_true", help="passes of Spark that count rows")
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--own", type=float, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -255,6 +273,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "table"
             write(path, int(float(rows)))
+            if given.counted:
+                print(f"{float(rows):10.0e}", *(f"{each:.1f}" for each in counted_seconds(path)))
+                continue
             for engine in given.engines:
                 command = [sys.executable, "-m", "benchmarks.scale", rows, engine, "--path", path]
                 own = "0" if given.bits else last_line(command)

@@ -268,7 +268,8 @@ def main() -> None:
         return
     names = ["own", "plan", "compile", "rehearse", "check", "main", "summary", "clock", "MB"]
     header = f"{'engine':8s} " + " ".join(f"{name:>8s}" for name in names)
-    print(f"{'rows':>10s} {header if not given.bits else 'engine'}")
+    header = "first, second" if given.counted else "engine" if given.bits else header
+    print(f"{'rows':>10s} {header}")
     for rows in given.rows.split(","):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "table"

@@ -20,9 +20,14 @@ import logging
 import warnings
 from typing import Any
 
-with warnings.catch_warnings():  # ArviZ 0.23 speaks of itself at the first import of each day
+try:  # ArviZ 0.23 speaks of itself at the first import of each day
+    _known = list(warnings.filters)
     warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing a major refactor", FutureWarning)
+    _own = [each for each in warnings.filters if each not in _known]
     importlib.import_module("pymc")
+finally:  # what other packages filter as they load stays
+    warnings.filters[:] = [each for each in warnings.filters if each not in _own]  # type: ignore[index]
+    del _known, _own
 
 from pymc_private import (
     certificates,

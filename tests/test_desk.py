@@ -310,6 +310,18 @@ def test_importing_the_package_is_quiet_and_leaves_pymc_as_it_was(imported):
     assert imported.stdout.count("\n") == 1
 
 
+def test_filters_of_warnings_stay_as_pymc_leaves_them():
+    def filters(package):
+        script = f"import {package}, warnings; print(*warnings.filters, sep='\\n')"
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return set(done.stdout.splitlines())
+
+    ours = filters("pymc_private")
+    assert filters("pymc") <= ours
+    assert not any("ArviZ" in each for each in ours)
+
+
 @pytest.mark.skipif(ARVIZ_GENERATION == 1, reason="ArviZ 1 does not warn")
 def test_the_first_import_of_a_day_is_quiet(tmp_path):
     """ArviZ 0.23 warns once a day, by a stamp among caches, unless the parts of 1.0 are there."""

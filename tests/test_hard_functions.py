@@ -205,6 +205,7 @@ COUNTS: tuple[hard.Case, ...] = (
             "epsilon": 1.0,
             "tables": None,
             "n": None,
+            "id": None,
             "unit": "row",
             "neighbors": "substitute",
             "ledger": hard.ledger(),

@@ -17,9 +17,10 @@ import xarray as xr
 
 import pymc_private as pmp
 from tests import test_hard_use as hard
+from tests.summaries.tables.table_models import frame, placeholders
 
 N = 2000
-SLOW = ("summarize", "refine")
+SLOW = ("summarize", "summarize a table", "refine")
 """Cases that release a summary wherever their arguments are right."""
 
 
@@ -49,6 +50,13 @@ def draws() -> xr.Dataset:
     values = np.random.default_rng(2).normal(0, 1, (2, 300, 2))
     coords = {"feature": ["a", "b"]}
     return xr.Dataset({"beta": (("chain", "draw", "feature"), values)}, coords=coords)
+
+
+@cache
+def table_plan() -> pmp.SummaryPlan:
+    """Of seven placeholder rows."""
+    words = {"release": "summary", "method": "scores", "progressbar": False}
+    return pmp.calibrate(placeholders(N), epsilon=3.0, delta=1e-3, **words)
 
 
 @cache
@@ -100,6 +108,13 @@ CASES: tuple[hard.Case, ...] = (
             what=plan(), epsilon=None, delta=0.0, progressbar=False, accept_prior=True,
             accept=True, method="auto", reference=None, n=None, data=None, columns=None, id=None,
         ),
+    ),
+    (
+        "summarize a table",
+        lambda **words: pmp.summarize(
+            table_plan(), ledger=hard.ledger(), progressbar=False, accept=True, **words
+        ),
+        lambda: {"data": frame(N), "columns": None, "id": None},
     ),
     (
         "coverage",

@@ -12,6 +12,7 @@ from pymc_private.counts.declared_columns import DeclaredColumn, axis_labels, de
 from pymc_private.counts.publish import check_memory
 from pymc_private.counts.tables import CountTables, LaterCounts, declared_tables
 from pymc_private.errors import DomainError, Incompatible
+from pymc_private.privacy.argument_kinds import COLUMN
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.validation import MAX_COUNT, check_storable_text, is_number
 
@@ -59,6 +60,7 @@ def counted_tables(
     """
     columns = _declared(categories)
     families = _families(tables, columns)
+    unit = COLUMN.optional.of(unit, "id", "a count of rows")
     wanted = {name: columns[name] for names in families.values() for name in names}
     _check_count(n, neighbors)
     check_memory(1, sum(math.prod(columns[c].size for c in names) for names in families.values()))

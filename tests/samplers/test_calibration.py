@@ -18,7 +18,7 @@ from pymc_private.samplers.choose import SAMPLERS_BY_NAME
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope
 
-RUNS, DRAWS, N = 50, 7, 6
+RUNS, DRAWS, N = 150, 7, 6
 
 
 def coin(rng):
@@ -51,10 +51,10 @@ def curved(rng):
     return private, "sigma", sigma
 
 
-def ranks(build, sampler, change=lambda draws: draws, seed=5, runs=RUNS) -> np.ndarray:
+def ranks(build, sampler, change=lambda draws: draws, seed=5) -> np.ndarray:
     """Smoothed ranks of the true parameters."""
-    rng, found = np.random.default_rng(seed), np.empty(runs)
-    for k in range(runs):
+    rng, found = np.random.default_rng(seed), np.empty(RUNS)
+    for k in range(RUNS):
         private, name, true = build(rng)
         randomness = SeededRandomness.from_seed(int(rng.integers(2**31)))
         draws = SAMPLERS_BY_NAME[sampler]().sample(private, DRAWS, randomness, lambda done: None)
@@ -78,5 +78,5 @@ def test_ranks_of_true_parameters_are_uniform(build, sampler):
 @pytest.mark.audit
 def test_draws_of_the_mirror_image_are_caught():
     # A posterior that ignores the data has uniform ranks too: this is not what ranks can see.
-    found = ranks(middle_of_normal, "conjugate", change=lambda draws: -draws, runs=150)
+    found = ranks(middle_of_normal, "conjugate", change=lambda draws: -draws)
     assert not cdf_envelope(found, stats.uniform.cdf).passes

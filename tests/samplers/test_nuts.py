@@ -197,7 +197,7 @@ def test_fresh_runs_end_in_the_posterior(backend):
         pm.Normal("y", pm.Normal("mu", 0, 1), 0.5, observed=Y, dims="i")
     private = pmp.privatize(model, records="i", domain={"y": (-1, 2)})
     found = nuts.sample_nuts(
-        private, 100, SeededRandomness.from_seed(5), backend=backend, tune=200
+        private, 150, SeededRandomness.from_seed(5), backend=backend, tune=200
     )["mu"]
     variance = 1 / (1 + 4 * 4)
     law = stats.norm(variance * 4 * Y.sum(), np.sqrt(variance))
@@ -206,7 +206,7 @@ def test_fresh_runs_end_in_the_posterior(backend):
 
 @pytest.mark.audit
 def test_diagnostics_stay_with_the_curator(private):
-    found = pmp.samplers.diagnose(private, tune=200, draws=300, chains=2, fresh=15, random_seed=1)
+    found = pmp.samplers.diagnose(private, tune=200, draws=300, chains=2, fresh=30, random_seed=1)
     assert "Not to be published" in repr(found)
     assert found.table.loc["mu", "r_hat"] < 1.1
     assert found.gap < 3 * found.noise

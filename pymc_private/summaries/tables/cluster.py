@@ -36,7 +36,7 @@ from pymc_private.summaries.tables.table_rows import Reading, RowReader, joined
 from pymc_private.summaries.term_totals import SentOnce
 from pymc_private.summaries.weighted_sums import WeightedSums
 
-PACKAGES = ("numpy", "scipy", "pytensor")
+PACKAGES = ("pymc-private", "numpy", "scipy", "pytensor")
 _BUILDING = threading.Lock()
 """Graphs are built, and NumPy's warnings silenced, by one thread of a process at a time."""
 

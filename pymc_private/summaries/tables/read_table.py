@@ -12,6 +12,7 @@ import numpy as np
 from pymc_private.counts.rows_of_units import check_units
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.argument_kinds import COLUMN
 from pymc_private.release.allowed import dump_json
 from pymc_private.summaries.scores.pilot_part import PilotPart
 from pymc_private.summaries.tables.coins import KEY_BYTES, Coins, draw_key
@@ -53,6 +54,7 @@ def records_of_table(
     DomainError
         No table, or one that lacks columns.
     """
+    unit = COLUMN.optional.of(unit, "id", caller)
     if data is None:
         if columns is not None or unit is not None:
             raise DomainError(

@@ -237,7 +237,8 @@ def test_a_misfit_is_seen_and_far_modes_are_refused():
 @pytest.mark.audit
 @pytest.mark.parametrize("make", [pair, correlated, items, kinds, counts])
 def test_intervals_hold_what_they_say(make):
+    """Few data sets see gross faults alone; `benchmarks.noise_aware_records` has more of them."""
     plan = pmp.calibrate(make(400), epsilon=1, delta=1e-6, release="summary", method="records")
-    found = plan.coverage(16, levels=(0.9,), draws=500, random_seed=2, progressbar=False)
+    found = plan.coverage(20, levels=(0.9,), draws=500, random_seed=2, progressbar=False)
     assert found.found[0] + 2 * found.errors[0] >= 0.87
     assert found.refused + found.failed <= 2

@@ -170,6 +170,12 @@ def spark(monkeypatch):
     session.stop()
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_spark_gives_the_same_sums_to_the_bit(spark, tmp_path):
+    frame(ROWS).to_parquet(tmp_path / "a.parquet")
+    assert_equal(released(spark.read.parquet(str(tmp_path / "a.parquet"))))
+
+
 @pytest.mark.audit
 @pytest.mark.filterwarnings("ignore")
 def test_spark_gives_the_same_sums_to_the_bit_also_of_a_killed_task(spark, tmp_path, monkeypatch):

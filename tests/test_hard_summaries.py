@@ -88,7 +88,7 @@ CASES: tuple[hard.Case, ...] = (
             "at": None,
         },
     ),
-    ("check", pmp.check, lambda: paid(plan=check_plan(), private=None)),
+    ("check", pmp.check, lambda: paid(plan=check_plan(), private=None, progressbar=False)),
     (
         "refinement_plan",
         pmp.summaries.refinement_plan,

@@ -27,6 +27,7 @@ from pymc_private.counts.declared_columns import (
 )
 from pymc_private.counts.engine_errors import UNREADABLE, hide_quotes
 from pymc_private.errors import DomainError
+from pymc_private.privacy.argument_kinds import COLUMN, MAPPING, SEQUENCE
 
 READ_AHEAD = {"batch_size": 2**18, "batch_readahead": 2, "fragment_readahead": 1}
 """Rows of a batch of a dataset, and how many batches are read before they are needed."""
@@ -62,14 +63,29 @@ def count_tables(
     DomainError
         A column is missing, or holds what was not declared (which is not quoted).
     """
+    families = MAPPING.of(families, "families", "count_tables")
+    columns = MAPPING.of(columns, "columns", "count_tables")
+    needed = list(dict.fromkeys(name for names in families.values() for name in _names(names)))
+    if not all(isinstance(columns.get(name), DeclaredColumn) for name in needed):
+        raise DomainError(
+            "each column of a family is declared",
+            got=", ".join(name for name in needed if name not in columns) or "other values",
+            allowed="DeclaredColumn for each of them",
+            do="pmp.counts.noisy_counts(data=..., categories=...) declares them and counts",
+        )
     counted = _counter(data)
-    needed = list(dict.fromkeys(name for family in families.values() for name in family))
     _require(needed, counted.names)
     return hide_quotes(
         partial(counted.counts, families, columns),
         "the engine could not count the columns",
         "numbers in a column with bins, declared categories in the others",
     )
+
+
+def _names(names: Any) -> list[str]:
+    """Names of columns of a family."""
+    found = SEQUENCE.of(names, "families", "count_tables")
+    return [COLUMN.of(name, "families", "count_tables") for name in found]
 
 
 def number_of_rows(data: Any, needed: Sequence[str]) -> Callable[[], int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,6 +23,7 @@ from pymc_private.counts.denoise.saddlepoint import match_total
 from pymc_private.counts.tables import CountFamily, max_families_affected
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.argument_kinds import NUMBERS
 from pymc_private.privacy.dirichlet_tables import (
     JointPlan,
     TableSensitivity,
@@ -316,8 +318,10 @@ def as_profiles(
             do="profile=1000 for about 1000 records, or public counts of the same shape",
         )
     size: Any = total if profile is None else profile
+    if not isinstance(size, dict):
+        size = NUMBERS.of(size, "profile", "a plan of noise")
     if np.ndim(size) == 0 and not isinstance(size, dict):
-        if not (np.isreal(size) and 0.0 < float(size) < math.inf):  # type: ignore[arg-type]
+        if not (np.isreal(size) and 0.0 < size <= sys.float_info.max):  # type: ignore[arg-type]
             raise DomainError("profile= is a number of records", got=repr(size), allowed="> 0")
         return tuple(
             CountProfile(f.cells, f.tables, float(size) / f.tables)  # type: ignore[arg-type]

@@ -28,6 +28,7 @@ from pymc_private.models.made_up_records import (
 )
 from pymc_private.models.private_model import PrivateModel, moved_sources
 from pymc_private.models.record_likelihood import temporary_records
+from pymc_private.privacy.validation import check_flags
 from pymc_private.release import charge
 from pymc_private.release.charge import ReleaseOptions, suppress_warnings
 from pymc_private.release.draws_job import promised_guarantee, publication_facts
@@ -123,6 +124,7 @@ def check(
     Dong, Roth and Su (2022); theory T30, T31, T38.
     """
     _refuse_no_plan(plan)
+    check_flags(progressbar=progressbar)
     declared = plan.private if private is None else private
     _refuse_other_model(plan, declared)
     options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)

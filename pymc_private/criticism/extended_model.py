@@ -28,6 +28,7 @@ from pymc_private.criticism.extended_likelihood import (
 from pymc_private.criticism.group_slopes import PlannedGroups
 from pymc_private.criticism.planned_test import Forecast, PlannedTest
 from pymc_private.errors import DomainError, Incompatible, NotInformative
+from pymc_private.privacy.argument_kinds import TEXT
 from pymc_private.summaries.density.quadrature_model import QuadratureModel
 from pymc_private.summaries.importance import WeightedDraws
 from pymc_private.summaries.protocol import LogLikelihood
@@ -259,7 +260,14 @@ def _pieces(
     plan: CheckPlan, result: Check, name: str | None
 ) -> tuple[Any, Mapping[str, np.ndarray], AlternativePart, np.ndarray]:
     """Mechanism, summary, planned part and released sums of an alternative model."""
-    part = _alternative_part(plan, name)
+    if not (isinstance(plan, CheckPlan) and isinstance(result, Check)):
+        raise DomainError(
+            "an extended model is of a plan of a check and of its result",
+            got=f"{type(plan).__name__} and {type(result).__name__}",
+            allowed="CheckPlan and Check",
+            do="plan = pmp.check_plan(summary, extended, at=...); result = pmp.check(plan)",
+        )
+    part = _alternative_part(plan, TEXT.optional.of(name, "name", "an extended model"))
     _refuse_other_result(plan, result)
     found = result[part.forecasts[0].name]
     sums = found.sums if isinstance(found, VarianceTest) else (found.statistic,)

@@ -26,6 +26,7 @@ from pymc_private.estimators.base import (
     is_frame,
 )
 from pymc_private.ledger import Ledger
+from pymc_private.privacy.argument_kinds import SEQUENCE
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.validation import check_count, refuse_mask
 
@@ -269,6 +270,10 @@ class DirichletBayesianNetwork(CountEstimator):
         return found
 
 
+PARENTS = "network", "a Bayesian network"
+"""Argument and function, for errors."""
+
+
 def topological_order(network: Mapping[str, Sequence[str]] | None) -> dict[str, tuple[str, ...]]:
     """Nodes and their parents, parents first; unknown parents and cycles are refused."""
     if not isinstance(network, Mapping) or not network:
@@ -277,8 +282,9 @@ def topological_order(network: Mapping[str, Sequence[str]] | None) -> dict[str, 
             got="no nodes" if isinstance(network, Mapping) else type(network).__name__,
             allowed='for example {"age": (), "income": ("age",)}',
         )
+    several = SEQUENCE.of
     parents = {
-        str(node): (given,) if isinstance(given, str) else tuple(map(str, given))
+        str(node): (given,) if isinstance(given, str) else tuple(map(str, several(given, *PARENTS)))
         for node, given in network.items()
     }
     for node, given in parents.items():

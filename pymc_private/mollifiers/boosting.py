@@ -56,9 +56,10 @@ from pymc_private.mollifiers.references import (
 )
 from pymc_private.mollifiers.window import TotalBudget, Window, resolve_budget
 from pymc_private.privacy import mode_capture_bound
+from pymc_private.privacy.argument_kinds import SEED
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import ANY
-from pymc_private.privacy.validation import check_count
+from pymc_private.privacy.validation import check_count, check_flags
 from pymc_private.release import charge
 from pymc_private.release.release import Release
 from pymc_private.samplers.randomness import SeededRandomness
@@ -174,6 +175,8 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         """Learn from rows."""
         rows = check_rows(X)
         count = check_count(self.rounds, "rounds")
+        check_flags(stretch=self.stretch, progressbar=self.progressbar)
+        SEED.optional.of(self.random_state, "random_state", "MollifiedBoosting")
         kind = "clip" if self.stretch else "tilt"
         epsilon = None if self.total is not None else self.epsilon
         self.epsilon_, _, self._draws, self._delta = resolve_budget(epsilon, self.total, kind)

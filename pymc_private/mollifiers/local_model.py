@@ -35,7 +35,12 @@ from pymc_private.privacy.argument_kinds import DOUBLE, TEXT
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import ANY
 from pymc_private.privacy.rounding import format_number
-from pymc_private.privacy.validation import check_count, check_open_unit, refuse_mask
+from pymc_private.privacy.validation import (
+    check_count,
+    check_flags,
+    check_open_unit,
+    refuse_mask,
+)
 from pymc_private.release import charge
 from pymc_private.release.release import Release
 from pymc_private.samplers.randomness import Randomness, SeededRandomness, SystemRandomness
@@ -175,6 +180,7 @@ class LocalSampler:
 
         With a `random_seed` the outcome is reproducible and marked not private.
         """
+        check_flags(progressbar=progressbar)
         users = list(holdings)
         if not users:
             raise DomainError("no value of a user is given", allowed="one or more")

@@ -30,7 +30,7 @@ from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import ANY
 from pymc_private.privacy.plots import axes_or_new
 from pymc_private.privacy.rounding import format_count, format_number
-from pymc_private.privacy.validation import check_count, check_delta, refuse_mask
+from pymc_private.privacy.validation import check_count, check_delta, check_flags, refuse_mask
 from pymc_private.release import charge
 from pymc_private.release.charge import (
     ReleaseJob,
@@ -219,6 +219,7 @@ class Mollified:
             )
         check_rejection_effort(self._distribution, count)
         stated = self.delta if delta is None else check_delta(delta)
+        check_flags(progressbar=progressbar)
         job = self._job(count, neighbors, stated, options.get("name"), progressbar)
         return charge.publish(job, ReleaseOptions(ledger, **options))
 

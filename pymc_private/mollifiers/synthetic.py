@@ -23,6 +23,7 @@ from pymc_private.mollifiers.mollified import Mollified
 from pymc_private.mollifiers.mollify import mollify
 from pymc_private.mollifiers.references import PriorPredictiveReference, system_seed
 from pymc_private.mollifiers.window import TotalBudget, resolve_budget
+from pymc_private.privacy.argument_kinds import KEYWORDS, TEXT
 from pymc_private.release.release import Release
 
 TARGET_ROWS = 10_000
@@ -120,6 +121,8 @@ def mollified_posterior_predictive(
     sampling: Mapping[str, Any] | None = None,
 ) -> Mollified:
     """The mollified posterior predictive that `synthesize` draws from, for the curator's eyes."""
+    constants = TEXT.of(constants, "constants", "synthesize")
+    sampling = KEYWORDS.optional.of(sampling, "sampling", "synthesize")
     resolve_budget(epsilon, total, None)  # refuses a budget before a chain is run
     original = declare.resolve_model(model)
     declare.refuse_structures(original)

@@ -166,6 +166,12 @@ def _mapping(value: Any) -> Any:
     return value
 
 
+def _keywords(value: Any) -> Any:
+    if not all(isinstance(name, str) for name in _mapping(value)):
+        raise _UnfitError
+    return value
+
+
 def _sequence(value: Any) -> Any:
     if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
         raise _UnfitError
@@ -216,6 +222,7 @@ FUNCTION = Kind("a function", _function)
 PAIR = Kind("two numbers", _pair)
 SEEDS = Kind("whole numbers >= 0", lambda value: [_seed(one) for one in _sequence(_listed(value))])
 MAPPING = Kind("a mapping by name", _mapping)
+KEYWORDS = Kind("keywords by name", _keywords)
 SEQUENCE = Kind("a list or an array of them", _sequence)
 SEED = Kind("a whole number >= 0", _seed)
 GUARANTEE = Kind("a Guarantee", _guarantee)

@@ -26,8 +26,10 @@ from pymc.blocking import DictToArrayBijection
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.compat import flat_draws, to_dataset
 from pymc_private.models.placeholder_rows import require_own_records
-from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.private_model import PrivateModel, require_private_model
+from pymc_private.privacy.argument_kinds import SEED
 from pymc_private.privacy.plots import axes_or_new
+from pymc_private.privacy.validation import check_count, check_flags
 
 CAUTION = (
     "For the curator: computed from the confidential data and covered by no guarantee. Not to be "
@@ -99,7 +101,11 @@ def diagnose(
     """
     import arviz as az
 
+    private = require_private_model(private)
     require_own_records(private, "a diagnosis")
+    tune, draws = check_count(tune, "tune"), check_count(draws, "draws")
+    chains, fresh = check_count(chains, "chains"), check_count(fresh, "fresh")
+    random_seed = SEED.optional.of(random_seed, "random_seed", "a diagnosis")
     keywords = SILENT_RUNS | {"random_seed": random_seed, "model": private.model}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -243,8 +249,14 @@ def coupling_evidence(
     ----------
     Biswas, Jacob and Vanetti (2019); Jacob, O'Leary and Atchade (2020) for the coupling.
     """
+    private = require_private_model(private)
     require_own_records(private, "a coupling")
-    if pairs < 2 or lag < 1 or most <= lag:
+    check_flags(progressbar=progressbar)
+    random_seed = SEED.optional.of(random_seed, "random_seed", "a coupling")
+    pairs, lag, most = (
+        check_count(*each) for each in ((pairs, "pairs"), (lag, "lag"), (most, "most"))
+    )
+    if pairs < 2 or most <= lag:
         raise DomainError(
             "coupling wants two pairs, a lag, and more steps than that",
             got=f"pairs={pairs}, lag={lag}, most={most}",

@@ -19,9 +19,10 @@ from pymc_private.errors import DomainError, NotInformative, did_you_mean
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.planning import SummaryTradeOff, detection_power, summary_trade_off
 from pymc_private.planning.summary_trade_off import EPSILONS
+from pymc_private.privacy.argument_kinds import DOUBLE, MAPPING, SEED, TEXT, takes
 from pymc_private.privacy.cards import html_card, text_card
 from pymc_private.privacy.rounding import format_count
-from pymc_private.privacy.validation import check_count, check_open_unit
+from pymc_private.privacy.validation import check_count, check_flags, check_open_unit
 from pymc_private.release.charge import progress_bar, suppress_warnings
 from pymc_private.release.display import format_estimate
 from pymc_private.summaries.importance import WeightedDraws
@@ -136,6 +137,7 @@ class EffectPower:
         return html_card("Power", self._rows())
 
 
+@takes(effect=DOUBLE, null=DOUBLE, parameter=TEXT, given=MAPPING.optional, random_seed=SEED)
 def effect_power(
     plan: Any,
     effect: float,
@@ -151,6 +153,7 @@ def effect_power(
     mechanism: Any = None,
 ) -> EffectPower:
     """Power of a plan; see `SummaryPlan.power`. `mechanism`: one of another budget."""
+    check_flags(progressbar=progressbar)
     check_open_unit(level=level)
     count = check_count(simulations, "simulations")
     entry = entry_of(plan.private, parameter)

@@ -23,6 +23,7 @@ from pymc_private.models.placeholder_rows import require_own_records
 from pymc_private.models.prior import PRIOR_DRAWS, in_region, prior_draws
 from pymc_private.models.private_model import PrivateModel, require_private_model
 from pymc_private.privacy import Guarantee, cards, dkw_halfwidth, sl_eps
+from pymc_private.privacy.argument_kinds import DOUBLE
 from pymc_private.privacy.plots import axes_or_new
 from pymc_private.privacy.rounding import format_count, format_number
 
@@ -218,6 +219,7 @@ def lipschitz_tail(
     require_own_records(private, "a stochastic-Lipschitz bound")
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
         raise DomainError("draws is a whole number >= 1", got=repr(draws), allowed="1, 2, ...")
+    beta = DOUBLE.of(beta, "beta", "a stochastic-Lipschitz bound")
     dkw_halfwidth(int(draws), beta)  # refuses what is out of range
     points = prior_draws(private, int(draws))
     inside = in_region(private, points)

@@ -174,7 +174,7 @@ def test_what_is_called_rarely_survives_everything(case, tmp_path, monkeypatch) 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert repr(case[1](**case[2]()))
-    step = 6 if case in SLOW else 2
+    step = 12 if case in SLOW else 2  # and others each day
     for place, name in enumerate(case[2]()):
         for make in hard.todays(place, step):
             hard.use(case, {name: make()})

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
@@ -36,7 +37,7 @@ from pymc_private.summaries.tables.table_rows import Reading, RowReader, joined
 from pymc_private.summaries.term_totals import SentOnce
 from pymc_private.summaries.weighted_sums import WeightedSums
 
-PACKAGES = ("pymc-private", "numpy", "scipy", "pytensor")
+PACKAGES = ("numpy", "scipy", "pytensor")
 _BUILDING = threading.Lock()
 """Graphs are built, and NumPy's warnings silenced, by one thread of a process at a time."""
 
@@ -56,6 +57,7 @@ def arithmetic() -> str:
         for function in functions:
             digest.update(np.ascontiguousarray(function(points)).tobytes())
     known = [f"{name} {version(name)}" for name in PACKAGES]
+    known.append(f"pymc_private {import_module('pymc_private').__version__}")  # also from a zip
     return ", ".join([*known, platform.machine(), digest.hexdigest()[:16]])
 
 

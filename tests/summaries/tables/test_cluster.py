@@ -69,6 +69,13 @@ def test_workers_that_round_otherwise_are_refused(monkeypatch):
     with pytest.raises(Incompatible, match="compute otherwise"):
         cluster.results([pickle.dumps(made)])
     assert cluster.results([pickle.dumps(cluster.CheckedPart())])[0].reading.rows == 0
+    cluster.arithmetic.cache_clear()
+    monkeypatch.setattr(pmp, "__version__", "0.0.1")  # of a worker
+    older = pickle.dumps(cluster.CheckedPart())
+    monkeypatch.undo()
+    cluster.arithmetic.cache_clear()
+    with pytest.raises(Incompatible, match="compute otherwise"):
+        cluster.results([older])
 
 
 def test_a_partition_that_is_counted_twice_is_seen():

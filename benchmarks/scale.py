@@ -5,7 +5,7 @@ of ten covariates and a binary outcome is written to a temporary folder; each en
 columns, and summarizes a logistic model of it at epsilon = 1, in processes of their own.
 Columns: seconds of processor time of the engine's own pass, of the plan, of compilation, of the
 rehearsal, of the check before the charge, of the main pass, and of the whole summary (these four,
-pilots and PyMC's model), seconds by the clock of the summary, and the largest memory (MB); all of
+pilots and PyMC's model), seconds by the clock of the summary, and the largest memory (MiB); all of
 them of the process and its children, such as the workers of Spark and its Java (Linux). All engines
 must release the same sums, to the bit, under noise of one public seed: ``--bits`` prints a digest.
 ``--counted`` prints what two passes of Spark take that hand all columns to Python and count rows.
@@ -266,7 +266,7 @@ def main() -> None:
         else:
             measure(engine, given.path, int(float(given.rows)), given.own, given.bits)
         return
-    names = ["own", "plan", "compile", "rehearse", "check", "main", "summary", "clock", "MB"]
+    names = ["own", "plan", "compile", "rehearse", "check", "main", "summary", "clock", "MiB"]
     header = f"{'engine':8s} " + " ".join(f"{name:>8s}" for name in names)
     header = "first, second" if given.counted else "engine" if given.bits else header
     print(f"{'rows':>10s} {header}")

@@ -1,4 +1,4 @@
-"""Hard use of what is called rarely: bets on models, tables of networks, synthetic records."""
+"""Hard use of what is called rarely: Bayes factors, Bayesian networks, synthetic records."""
 
 from __future__ import annotations
 
@@ -185,4 +185,12 @@ def test_a_progress_bar_that_is_neither_shown_nor_hidden_charges_nothing():
     mollified = mollifiers.mollify([0.1, 0.4, 0.2], mollifiers.Box(0, 1), epsilon=1.0)
     with pytest.raises(pmp.errors.DomainError, match="True or False"):
         mollified.sample(1, ledger=account, progressbar=np.ones(2))
+    assert account.entries == ()
+
+
+@pytest.mark.audit
+def test_a_check_whose_progress_bar_is_neither_shown_nor_hidden_charges_nothing():
+    account = hard.ledger()
+    with pytest.raises(pmp.errors.DomainError, match="True or False"):
+        pmp.check(made.check_plan(), ledger=account, progressbar=np.ones(2))
     assert account.entries == ()

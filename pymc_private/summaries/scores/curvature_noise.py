@@ -8,7 +8,15 @@ is linear in the entries of N. One column for each entry i <= j,
     b_ii = tau sum_t P_t[:, i] e_t[i],
 
 gives the covariance sum b_ij b_ij'. Without zeros that is the covariance of `RoundNoise`, which
-costs less then.
+costs less then. A column takes 2 T products of a column of P_t and an entry of e_t, few of the
+T p products of columns with all means: with many groups this keeps posteriors fast.
+
+Sums over many means need no columns: with Q_tu = sum e_t e_u' over them and S the 0-1 matrix of
+`pairs`, the sum of covariances is
+
+    tau^2 / 2 sum_tu P_t [diag(S diag(Q_tu)) + S * Q_tu'] P_u',
+
+since N_ac and N_bd have covariance tau^2 / 2 S_ac ([a = b][c = d] + [a = d][c = b]).
 """
 
 from __future__ import annotations
@@ -20,6 +28,33 @@ import numpy as np
 import pytensor.tensor as pt
 
 Pullback = Callable[[np.ndarray], np.ndarray]
+
+
+def total_noise(
+    sd: float, scaled: np.ndarray, projection: np.ndarray, pairs: np.ndarray
+) -> np.ndarray:
+    """The sum over s of the covariances of sum_t P_t N e_st, shape (k, k).
+
+    Parameters
+    ----------
+    sd : float
+        tau.
+    scaled : array, shape (S, T, p)
+        e_t.
+    projection : array, shape (T, k, p)
+        P_t.
+    pairs : bool array, shape (p, p)
+        Entries of N with noise.
+    """
+    rounds, k, p = projection.shape
+    flat = scaled.reshape(-1, rounds * p)
+    products = (flat.T @ flat).reshape(rounds, p, rounds, p)
+    inner = np.swapaxes(products, 1, 3) * pairs[:, None, :]  # (t, a, u, b): Q_tu[b, a]
+    every = np.arange(p)
+    sums = np.einsum("tcuc,ac->atu", products, 1.0 * pairs, optimize=True)
+    inner[:, every, :, every] += sums
+    wide = np.moveaxis(projection, 0, 1).reshape(k, rounds * p)
+    return np.asarray(sd**2 / 2.0 * (wide @ inner.reshape(rounds * p, -1) @ wide.T))
 
 
 class StructuredNoise:
@@ -43,35 +78,55 @@ class StructuredNoise:
         self, sd: float, scaling: np.ndarray, projection: np.ndarray, pairs: np.ndarray
     ) -> None:
         self.sd, self.scaling, self.projection, self.pairs = sd, scaling, projection, pairs
-        rounds, self.k, p = projection.shape
         i, j = np.nonzero(np.tril(pairs))
-        self.entries = len(i)
         size = np.where(i == j, 0.5, np.sqrt(0.5)) * sd
-        columns, rows = np.swapaxes(scaling, 1, 2), projection
-        found = columns[:, :, None, j] * rows[:, None, :, i]
-        found += columns[:, :, None, i] * rows[:, None, :, j]
-        self.map = (found * size).reshape(rounds * p, self.k * self.entries)
+        columns = np.moveaxis(projection, 2, 0) * 1.0  # (p, T, k)
+        both = np.concatenate([columns[i], columns[j]], axis=1) * size[:, None, None]
+        self.factors = np.ascontiguousarray(both)  # (entries, 2 T, k)
+        self.others = j, i  # of which entries of e_t multiply P_t[:, i] and P_t[:, j]
 
     def columns(self, means: np.ndarray) -> np.ndarray:
-        """The columns b at means of shape (S, T, p), shape (S, k, entries)."""
-        flat = means.reshape(len(means), -1) @ self.map
-        return np.asarray(flat).reshape(-1, self.k, self.entries)
+        """The columns b, as rows, at means of shape (S, T, p), shape (S, entries, k)."""
+        scaled = np.einsum("tab,stb->ats", self.scaling, means, optimize=True)
+        paired = self._paired(scaled)  # (entries, 2 T, S)
+        return np.moveaxis(np.swapaxes(paired, 1, 2) @ self.factors, 1, 0)
 
     def covariance(self, means: np.ndarray) -> np.ndarray:
         """The covariance at means of shape (S, T, p), shape (S, k, k)."""
         columns = self.columns(means)
-        return columns @ np.swapaxes(columns, 1, 2)
+        return np.asarray(np.swapaxes(columns, 1, 2) @ columns)
+
+    def total(self, means: np.ndarray) -> np.ndarray:
+        """The sum of the covariances at means of shape (S, T, p), shape (k, k)."""
+        scaled = np.einsum("tab,stb->sta", self.scaling, means, optimize=True)
+        return total_noise(self.sd, scaled, self.projection, self.pairs)
 
     def __call__(self, means: np.ndarray) -> tuple[np.ndarray, Pullback]:
         """The covariance at means (T, p), and what takes M to derivatives of <M, C>."""
         columns = self.columns(means[None])[0]
 
         def pullback(outer: np.ndarray) -> np.ndarray:
-            return np.asarray(self.map @ (2.0 * outer @ columns).ravel())
+            of_columns = columns @ (2.0 * outer)
+            of_paired = (self.factors @ of_columns[:, :, None])[..., 0]  # (entries, 2 T)
+            return self._of_means(of_paired)
 
-        return columns @ columns.T, pullback
+        return columns.T @ columns, pullback
 
     def symbolic(self, means: Any) -> Any:
         """The covariance as a graph of means (T, p)."""
-        columns = pt.dot(means.flatten(), self.map).reshape((self.k, self.entries))
-        return pt.dot(columns, columns.T)
+        scaled = pt.sum(self.scaling * means[:, None, :], axis=2).T  # (p, T)
+        paired = pt.concatenate([scaled[at] for at in self.others], axis=1)
+        columns = pt.sum(self.factors * paired[:, :, None], axis=1)
+        return pt.dot(columns.T, columns)
+
+    def _paired(self, scaled: np.ndarray) -> np.ndarray:
+        """Entries of e_t (p, T, ...) beside the factors that they multiply, (entries, 2 T, ...)."""
+        return np.concatenate([scaled[at] for at in self.others], axis=1)
+
+    def _of_means(self, of_paired: np.ndarray) -> np.ndarray:
+        """Derivatives in the means (T p,) from those in what `_paired` gave."""
+        rounds, p, _ = self.scaling.shape
+        of_scaled = np.zeros((p, rounds))
+        for at, part in zip(self.others, np.split(of_paired, 2, axis=1), strict=True):
+            np.add.at(of_scaled, at, part)
+        return np.asarray((of_scaled.T[:, None, :] @ self.scaling)[:, 0].ravel())

@@ -32,12 +32,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 
 from pymc_private.summaries.scores.clipped_scores import ClippedRows, RecordModel, Rows
-from pymc_private.summaries.scores.curvature_noise import StructuredNoise
+from pymc_private.summaries.scores.curvature_noise import StructuredNoise, total_noise
 from pymc_private.summaries.scores.pilot import ModelAtPoint, NoisyScore, model_at_point, score_mean
 from pymc_private.summaries.scores.pilot_part import RecordKinds
 from pymc_private.summaries.scores.symmetric import matrix_power
@@ -48,6 +50,8 @@ MOST_NUMBERS = 150_000
 """Numbers of one batch: parameter vectors times nodes."""
 PILOT_ERROR = 0.01
 """Share of the variance of outcomes that is added to each pilot by itself."""
+MOST_KEPT = 0.15
+"""Share of entries that are not zero below which a sparse matrix is faster than a dense one."""
 NO_MASS = -1000.0
 """Log base of a node that has no mass at theta^."""
 
@@ -93,6 +97,21 @@ class RoundNoise:
         first = inner.reshape(len(means), -1) @ pairs.reshape(-1, k * k)
         second = np.swapaxes(crossed, 1, 2) @ other
         return self.sd**2 / 2.0 * (first.reshape(-1, k, k) + second)
+
+    def total(self, means: np.ndarray) -> np.ndarray:
+        """The sum of the covariances at means of shape (S, T, p), shape (k, k)."""
+        rounds, k, p = self.projection.shape
+        if self.sd == 0.0 or rounds == 0:
+            return np.zeros((k, k))
+        scaled = np.einsum("tab,stb->sta", self.scaling, means[:, :rounds], optimize=True)
+        every = np.ones((p, p), dtype=bool)
+        if self.common:
+            return total_noise(self.sd, scaled, self.projection, every)
+        found = np.zeros((k, k))
+        for t in range(rounds):
+            one = slice(t, t + 1)
+            found += total_noise(self.sd, scaled[:, one], self.projection[one], every)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +164,12 @@ class PooledLikelihood:
     curvature_noise: RoundNoise | StructuredNoise
     reference_noise: RoundNoise
 
+    @cached_property
+    def quick_terms(self) -> Any:
+        """`node_terms` for products: without their zeros where most are, as those of groups."""
+        share = np.count_nonzero(self.node_terms) / self.node_terms.size
+        return scipy.sparse.csr_array(self.node_terms) if share < MOST_KEPT else self.node_terms
+
     def by_round(self, means: Any) -> Any:
         """Means (..., T p) of the rounds as (..., T, p), without other sums."""
         rounds, p, _ = self.curvature_noise.scaling.shape
@@ -178,7 +203,7 @@ class PooledLikelihood:
 
     def moments(self, mass: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means of all rounds (S, T p) and the ratio of variances (S,) at node masses (S, N Q)."""
-        found = mass @ self.node_terms
+        found = mass @ self.quick_terms
         means = found[:, :-1] + self.correction + (theta - self.center) @ self.slope.T
         return means, np.clip(found[:, -1], LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO)
 
@@ -430,7 +455,7 @@ def _average_covariance(
     """Noise averaged over a normal posterior: quadratic in means, a sum over its directions."""
     around = np.column_stack([wide.mean, wide.slope @ np.linalg.cholesky(covariance)])
     p = len(covariance)
-    return noise.covariance(around.T.reshape(p + 1, -1, p)).sum(axis=0)
+    return noise.total(around.T.reshape(p + 1, -1, p))
 
 
 def _least_squares(sigma: np.ndarray, derivative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -55,10 +55,10 @@ class PooledSlopes:
             mass -= mass.max(axis=1, keepdims=True)
             np.exp(mass, out=mass)
             mass /= mass.sum(axis=1, keepdims=True)
-            found = mass.ravel() @ pooled.node_terms
+            found = mass.ravel() @ pooled.quick_terms
             means = found[:-1] + pooled.correction + pooled.slope @ (theta - pooled.center)
             value, of_means, of_ratio = self._normal(means, found[-1])
-            weight = pooled.node_terms @ np.append(of_means, of_ratio)
+            weight = pooled.quick_terms @ np.append(of_means, of_ratio)
             weight = weight.reshape(mass.shape)
             weight -= (mass * weight).sum(axis=1, keepdims=True)
             return value, (mass * weight, of_means @ pooled.slope)

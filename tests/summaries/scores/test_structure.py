@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytensor.tensor as pt
 import pytest
 
 from pymc_private.summaries.scores.curvature_noise import StructuredNoise
@@ -114,3 +115,29 @@ def test_slopes_of_that_covariance_are_its_derivatives():
         shift[at] = step
         ends = [noise.covariance((means + s * shift.reshape(2, 3))[None])[0] for s in (1, -1)]
         assert ((ends[0] - ends[1]) * outer).sum() / (2 * step) == pytest.approx(slopes[at])
+
+
+@pytest.mark.parametrize("kind", ["structured", "common", "each round by itself"])
+def test_the_sum_of_covariances_is_that_of_each(kind):
+    """`total` makes no covariance of one of the means."""
+    rng = np.random.default_rng(5)
+    scaling, projection = rng.standard_normal((3, 4, 4)), rng.standard_normal((3, 5, 4))
+    means = rng.standard_normal((6, 3, 4))
+    if kind == "structured":
+        pairs = np.eye(4, dtype=bool)
+        pairs[-1] = pairs[:, -1] = True
+        noise = StructuredNoise(0.7, scaling, projection, pairs)
+    else:
+        noise = RoundNoise(0.7, scaling, projection, common=kind == "common")
+    np.testing.assert_allclose(noise.total(means), noise.covariance(means).sum(axis=0))
+
+
+def test_that_covariance_as_a_graph_is_the_same():
+    """For backends that cannot call NumPy, and for second derivatives."""
+    rng = np.random.default_rng(6)
+    pairs = np.eye(4, dtype=bool)
+    pairs[-1] = pairs[:, -1] = True
+    scaling, projection = rng.standard_normal((3, 4, 4)), rng.standard_normal((3, 2, 4))
+    noise, means = StructuredNoise(0.7, scaling, projection, pairs), rng.standard_normal((3, 4))
+    found = noise.symbolic(pt.constant(means)).eval()
+    np.testing.assert_allclose(found, noise.covariance(means[None])[0])

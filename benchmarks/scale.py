@@ -8,6 +8,7 @@ rehearsal, of the check before the charge, of the main pass, and of the whole su
 pilots and PyMC's model), seconds by the clock of the summary, and the largest memory (MiB); all of
 them of the process and its children, such as the workers of Spark and its Java (Linux). All engines
 must release the same sums, to the bit, under noise of one public seed: ``--bits`` prints a digest.
+``--id text`` or ``--id int`` has names of units in a column, whose rows the engine counts first.
 ``--counted`` prints what two passes of Spark take that hand all columns to Python and count rows.
 """
 
@@ -29,11 +30,14 @@ from typing import Any
 import numpy as np
 
 FEATURES = [f"x{j}" for j in range(10)]
+SUMMED = [*FEATURES, "y"]
 ROWS, PART = "1e5,1e6", 10**6
+UNIT = "person"
+"""The column that names units, with ``--id``."""
 
 
-def write(path: Path, n: int) -> None:
-    """A folder of Parquet files with n rows."""
+def write(path: Path, n: int, units: str | None = None) -> None:
+    """A folder of Parquet files with n rows, also with a column of units, "text" or "int"."""
     import polars as pl
 
     rng = np.random.default_rng(1)
@@ -43,20 +47,27 @@ def write(path: Path, n: int) -> None:
         rows = min(PART, n - start)
         x = rng.uniform(-1, 1, (rows, len(FEATURES))) / np.sqrt(len(FEATURES))
         y = rng.binomial(1, 1 / (1 + np.exp(-x @ slopes))).astype(np.int8)
-        columns = dict(zip(FEATURES, x.T, strict=True))
-        pl.DataFrame(columns | {"y": y}).write_parquet(path / f"{start:09d}.parquet")
+        columns = dict(zip(FEATURES, x.T, strict=True)) | {"y": y}
+        frame = pl.DataFrame(columns)
+        if units is not None:
+            person = pl.int_range(start, start + rows, eager=True).alias(UNIT)
+            texts = pl.format("person {}", person).alias(UNIT)
+            frame = frame.with_columns(texts if units == "text" else person)
+        frame.write_parquet(path / f"{start:09d}.parquet")
 
 
 def polars(path: Path) -> tuple[Any, Callable[[Any], Any]]:
     import polars as pl
 
-    return pl.scan_parquet(path / "*.parquet"), lambda t: t.sum().collect(engine="streaming")
+    return pl.scan_parquet(
+        path / "*.parquet"
+    ), lambda t: t.select(SUMMED).sum().collect(engine="streaming")
 
 
 def duckdb(path: Path) -> tuple[Any, Callable[[Any], Any]]:
     import duckdb as engine
 
-    sums = ", ".join(f"sum({name})" for name in [*FEATURES, "y"])
+    sums = ", ".join(f"sum({name})" for name in SUMMED)
     table = engine.read_parquet(str(path / "*.parquet"))
     return table, lambda t: t.aggregate(sums).fetchall()
 
@@ -66,7 +77,7 @@ def pyarrow(path: Path) -> tuple[Any, Callable[[Any], Any]]:
     import pyarrow.dataset as ds
 
     def sums(table: Any) -> list[float]:
-        return [sum(pc.sum(c).as_py() for c in batch.columns) for batch in table.to_batches()]
+        return [sum(pc.sum(c).as_py() for c in b.columns) for b in table.to_batches(columns=SUMMED)]
 
     return ds.dataset(path), sums
 
@@ -74,13 +85,13 @@ def pyarrow(path: Path) -> tuple[Any, Callable[[Any], Any]]:
 def pandas(path: Path) -> tuple[Any, Callable[[Any], Any]]:
     import pandas as pd
 
-    return pd.read_parquet(path), lambda t: t.sum()
+    return pd.read_parquet(path), lambda t: t[SUMMED].sum()
 
 
 def dask(path: Path) -> tuple[Any, Callable[[Any], Any]]:
     import dask.dataframe as dd
 
-    return dd.read_parquet(path), lambda t: t.sum().compute()
+    return dd.read_parquet(path), lambda t: t[SUMMED].sum().compute()
 
 
 def spark(path: Path) -> tuple[Any, Callable[[Any], Any]]:
@@ -89,7 +100,7 @@ def spark(path: Path) -> tuple[Any, Callable[[Any], Any]]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     made = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     made = made.config("spark.driver.memory", "1g").config("spark.log.level", "ERROR")
-    sums = [f"sum({name})" for name in [*FEATURES, "y"]]
+    sums = [f"sum({name})" for name in SUMMED]
     return made.getOrCreate().read.parquet(str(path)), lambda t: t.selectExpr(*sums).collect()
 
 
@@ -159,13 +170,13 @@ def planned(n: int) -> Any:
     return pmp.calibrate(private, epsilon=1, delta=1e-6, release="summary", method="scores")
 
 
-def digest(plan: Any, table: Any) -> str:
+def digest(plan: Any, table: Any, unit: str | None) -> str:
     """A digest of what is released with noise, and coins, of a public seed."""
     from pymc_private.summaries.summary_job import made_up_noise
     from pymc_private.summaries.tables.read_table import records_of_table
 
     part = getattr(plan.mechanism, "part", None)
-    records = records_of_table(plan.private, table, None, None, part, seed=0)
+    records = records_of_table(plan.private, table, None, unit, part, seed=0)
     released = plan.mechanism.release(records, made_up_noise(plan.private))
     found = hashlib.sha256()
     for name in sorted(released):
@@ -197,7 +208,7 @@ def counted_seconds(path: Path) -> list[float]:
     return np.diff(marks).tolist()
 
 
-def measure(engine: str, path: Path, n: int, own: float, bits: bool) -> None:
+def measure(engine: str, path: Path, n: int, own: float, bits: bool, unit: str | None) -> None:
     """Print one row of the table."""
     import pymc_private as pmp
     from pymc_private.release import charge
@@ -206,7 +217,7 @@ def measure(engine: str, path: Path, n: int, own: float, bits: bool) -> None:
 
     table, _ = ENGINES[engine](path)
     if bits:
-        print(f"{n:10.0e} {engine:8s} {digest(planned(n), table)}", flush=True)
+        print(f"{n:10.0e} {engine:8s} {digest(planned(n), table, unit)}", flush=True)
         return
     compiling_ = seconds_of(compiler, "_used")
     check, main_, rehearsal = (
@@ -219,7 +230,7 @@ def measure(engine: str, path: Path, n: int, own: float, bits: bool) -> None:
     marks.append(processor_seconds())
     clock = time.time()
     ledger = pmp.Ledger(epsilon=1, delta=1e-6)
-    pmp.summarize(plan, data=table, ledger=ledger, progressbar=False)
+    pmp.summarize(plan, data=table, id=unit, ledger=ledger, progressbar=False)
     marks.append(processor_seconds())
     planning, summary = np.diff(marks)
     parts = [own, planning, sum(compiling_), sum(rehearsal) - sum(check), sum(check), sum(main_)]
@@ -255,6 +266,7 @@ def main() -> None:
     parser.add_argument("engines", nargs="*", default=list(ENGINES))
     parser.add_argument("--bits", action="store_true", help="digests of what is released")
     parser.add_argument("--counted", action="store_true", help="passes of Spark that count rows")
+    parser.add_argument("--id", choices=["text", "int"], help="names of units, in a column")
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--own", type=float, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -264,7 +276,8 @@ def main() -> None:
         if given.own is None:
             print(own_seconds(engine, given.path), flush=True)
         else:
-            measure(engine, given.path, int(float(given.rows)), given.own, given.bits)
+            unit = None if given.id is None else UNIT
+            measure(engine, given.path, int(float(given.rows)), given.own, given.bits, unit)
         return
     names = ["own", "plan", "compile", "rehearse", "check", "main", "summary", "clock", "MiB"]
     header = f"{'engine':8s} " + " ".join(f"{name:>8s}" for name in names)
@@ -273,7 +286,7 @@ def main() -> None:
     for rows in given.rows.split(","):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "table"
-            write(path, int(float(rows)))
+            write(path, int(float(rows)), given.id)
             if given.counted:
                 print(f"{float(rows):10.0e}", *(f"{each:.1f}" for each in counted_seconds(path)))
                 continue
@@ -281,6 +294,7 @@ def main() -> None:
                 command = [sys.executable, "-m", "benchmarks.scale", rows, engine, "--path", path]
                 own = "0" if given.bits else last_line(command)
                 flags = ["--own", own, *(["--bits"] if given.bits else [])]
+                flags += [] if given.id is None else ["--id", given.id]
                 subprocess.run([*map(str, command), *flags], check=True)
 
 

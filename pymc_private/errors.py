@@ -115,6 +115,13 @@ class Incompatible(PymcPrivateError):
     """Two things that must agree do not: neighbors, a ledger file, a stored release."""
 
 
+class Unrepeatable(Incompatible):
+    """A table that did not give the rows that it gave before.
+
+    Its text quotes no value, so that it is told after a charge, too.
+    """
+
+
 class DomainError(PymcPrivateError, ValueError):
     """A domain is missing, impossible, or contradicted by what the data claim to be."""
 

@@ -73,7 +73,7 @@ def count_tables(
             allowed="DeclaredColumn for each of them",
             do="pmp.counts.noisy_counts(data=..., categories=...) declares them and counts",
         )
-    counted = _counter(data)
+    counted = hide_quotes(partial(_counter, data), *UNREADABLE)
     _require(needed, counted.names)
     return hide_quotes(
         partial(counted.counts, families, columns),
@@ -96,7 +96,7 @@ def number_of_rows(data: Any, needed: Sequence[str]) -> Callable[[], int]:
     DomainError
         No table, or one that lacks columns.
     """
-    counted = _counter(data)
+    counted = hide_quotes(partial(_counter, data), *UNREADABLE)
     _require(needed, counted.names)
     return partial(hide_quotes, counted.rows, *UNREADABLE)
 

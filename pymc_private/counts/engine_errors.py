@@ -1,15 +1,19 @@
-"""Errors of data frame engines without their text: it quotes the values that they cannot handle."""
+"""Errors of data frame engines without their text: it quotes the values that they cannot handle.
+
+Any type of error may quote one. DuckDB's come from a reader of Arrow as an OSError; a function of
+the user raises what it likes; the path of a file that is not there may be an entry of a column.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import NoReturn, TypeVar
 
-from pymc_private.errors import DomainError, PymcPrivateError
+from pymc_private.errors import DomainError, PymcPrivateError, Unrepeatable
 
 Result = TypeVar("Result")
-TOLD = (PymcPrivateError, OSError, ImportError, MemoryError)
-"""Errors that quote no value: of a file or a package that is not there, say."""
+PACKAGES = ("pyarrow", "pandas", "polars", "duckdb", "dask", "distributed", "pyspark", "fsspec")
+"""Packages that may be named where one is not installed."""
 UNREADABLE = (
     "the engine could not read the table",
     "a table that its engine can evaluate",
@@ -31,12 +35,69 @@ def hide_quotes(work: Callable[[], Result], problem: str, allowed: str, do: str 
     Raises
     ------
     DomainError
-        The engine failed. Raised outside the handler, it has no context that shows values.
+        The engine failed.
+    MemoryError
+        Without a text.
     """
+
+    def fail(cause: str) -> NoReturn:
+        text = f"{problem}; nothing was charged"
+        raise DomainError(text, got=cause, allowed=allowed, do=do or None)
+
+    return _quiet(work, fail)
+
+
+def read_again(work: Callable[[], Result]) -> Result:
+    """What an engine gives that gave all rows before; of what it raises only the type is shown.
+
+    Raises
+    ------
+    Unrepeatable
+        The engine failed.
+    """
+    return _quiet(work, _fail_again)
+
+
+def batches_again(batches: Callable[[], Iterable[Result]]) -> Iterator[Result]:
+    """Batches of a table that was read before; see `read_again`."""
+    each = read_again(lambda: iter(batches()))
+    while (batch := read_again(lambda: next(each, None))) is not None:
+        yield batch
+
+
+def _fail_again(cause: str) -> NoReturn:
+    raise Unrepeatable(
+        "the engine could not read the table again",
+        got=cause,
+        allowed="a table that its engine can evaluate several times",
+        do="write it to a file, or collect it, and give that",
+    )
+
+
+def _quiet(work: Callable[[], Result], fail: Callable[[str], NoReturn]) -> Result:
+    """What work gives; `fail` is told the type of what it raises.
+
+    Errors are raised outside the handlers: they have no context, which tracebacks print.
+    """
+    own: PymcPrivateError | None = None
     try:
         return work()
-    except TOLD:
+    except (KeyboardInterrupt, GeneratorExit):
         raise
-    except Exception as error:
-        cause = type(error).__name__
-    raise DomainError(f"{problem}; nothing was charged", got=cause, allowed=allowed, do=do or None)
+    except PymcPrivateError as error:
+        own = error
+    except BaseException as error:  # also SystemExit and panics of Rust
+        cause, is_memory = _cause(error), isinstance(error, MemoryError)
+    if own is not None:
+        own.__cause__ = own.__context__ = None
+        raise own
+    if is_memory:
+        raise MemoryError
+    fail(cause)
+
+
+def _cause(error: BaseException) -> str:
+    """The type of an error, and the package that is not installed."""
+    package = (getattr(error, "name", None) or "") if isinstance(error, ImportError) else ""
+    found = type(error).__name__
+    return f"{found}: {package}" if package in PACKAGES else found

@@ -28,8 +28,9 @@ def check_units(data: Any, unit: str, most: int) -> None:
     """
     found, missing = hide_quotes(
         lambda: most_rows(data, unit),
-        f"the column '{unit}' names no units that the engine can compare",
-        "numbers, text or times, and no lists",
+        f"the engine could not count the rows of each unit, which '{unit}' names",
+        f"a table that its engine can evaluate, and numbers, text or times in '{unit}', no lists",
+        "evaluate it once by its engine, which says why",
     )
     if missing:
         raise missing_units(unit)

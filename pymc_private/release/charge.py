@@ -30,6 +30,7 @@ from pymc_private.errors import (
     Incompatible,
     PrivacyWarning,
     PymcPrivateError,
+    Unrepeatable,
     suggest_arguments,
 )
 from pymc_private.ledger import Entry, Ledger
@@ -505,18 +506,31 @@ def hide_errors(work: Callable[[], Result]) -> Result:
 
     Raises
     ------
+    Unrepeatable
+        A table did not give its rows again: all that is told is that, which the curator may know.
     PymcPrivateError
         It failed; the cause may depend on the data.
     """
+    unrepeatable: Unrepeatable | None = None
     try:
         with suppress_warnings():
             return work()
     except KeyboardInterrupt:
         raise
+    except Unrepeatable as error:
+        unrepeatable, cause = error, ""
     except (
         BaseException
     ) as error:  # also SystemExit and panics of Rust, which bring texts of their own
         cause = type(error).__name__
+    if unrepeatable is not None:
+        raise Unrepeatable(
+            f"{unrepeatable.problem}; the charge stands, and nothing is released",
+            got=unrepeatable.got,
+            allowed=unrepeatable.allowed,
+            do=f"{unrepeatable.do}; with the same name, again=True charges anew. Publishing the "
+            "failure is not covered by the guarantee",
+        )
     raise PymcPrivateError(
         "the draw failed after it was charged; nothing is released",
         got=cause,

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pymc_private.counts.engine_errors import UNREADABLE, hide_quotes
 from pymc_private.errors import DomainError, Unsupported, nearest_names
 from pymc_private.summaries.tables.table_progress import Told, collected, computed
 
@@ -46,13 +47,16 @@ def as_table(data: Any) -> Table:
     Raises
     ------
     DomainError
-        No table, a stream, or a table of an engine that narwhals does not know.
+        No table, a stream, or a table of an engine that narwhals does not know; two columns of one
+        name; an engine that fails.
     Unsupported
         A relation of DuckDB, without PyArrow.
     """
     module = type(data).__module__
     if module.startswith(("pandas", "dask")) and hasattr(data, "columns"):
         _refuse_names_twice(list(data.columns))
+    if module.startswith("pyarrow") and hasattr(data, "schema"):
+        _refuse_names_twice(list(data.schema.names))
     if module.startswith("pyarrow") and hasattr(data, "scanner"):
         return ArrowDataset(data)
     if module.startswith("dask") and hasattr(data, "npartitions"):
@@ -70,15 +74,22 @@ def as_table(data: Any) -> Table:
             allowed=TABLES,
             do="write it to Parquet files, or data=reader.read_all() where it fits the memory",
         )
+    frame = hide_quotes(partial(_known_frame, data), *UNREADABLE)
+    if frame is None:
+        raise DomainError(
+            "data= is no table that can be read", got=type(data).__name__, allowed=TABLES
+        )
+    return (SparkTable if frame.implementation.is_pyspark() else EngineTable)(frame)
+
+
+def _known_frame(data: Any) -> Any:
+    """A frame of narwhals; None of what it does not know."""
     import narwhals as nw
 
     try:
-        frame = nw.from_native(data)
-        return (SparkTable if frame.implementation.is_pyspark() else EngineTable)(frame)
-    except TypeError as error:
-        raise DomainError(
-            "data= is no table that can be read", got=type(data).__name__, allowed=TABLES
-        ) from error
+        return nw.from_native(data)
+    except TypeError:
+        return None
 
 
 def _refuse_names_twice(names: Sequence[Any]) -> None:
@@ -98,9 +109,9 @@ def require_columns(table: Table, wanted: Sequence[str]) -> None:
     Raises
     ------
     DomainError
-        Names the nearest columns that there are.
+        Names the nearest columns that there are; or the engine failed.
     """
-    known = table.names
+    known = hide_quotes(lambda: table.names, *UNREADABLE)
     missing = [name for name in wanted if name not in known]
     if not missing:
         return

@@ -19,8 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.counts.engine_errors import UNREADABLE, hide_quotes
-from pymc_private.errors import DomainError, Incompatible, Unsupported
+from pymc_private.counts.engine_errors import (
+    UNREADABLE,
+    batches_again,
+    hide_quotes,
+    read_again,
+)
+from pymc_private.errors import DomainError, Incompatible, Unrepeatable, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.summaries.compiled_agreement import expect_rows
@@ -40,7 +45,7 @@ from pymc_private.summaries.tables.cluster import (
 )
 from pymc_private.summaries.tables.coins import Coins
 from pymc_private.summaries.tables.column_sums import checked_batch, column_sums
-from pymc_private.summaries.tables.table_batches import ROWS, Table
+from pymc_private.summaries.tables.table_batches import ROWS, Batch, Table
 from pymc_private.summaries.tables.table_columns import COIN, SourceColumns
 from pymc_private.summaries.tables.table_progress import Told
 from pymc_private.summaries.tables.table_rows import (
@@ -186,8 +191,8 @@ class TableRecords:
 
         Raises
         ------
-        Incompatible
-            The table gave other rows than the first time.
+        Unrepeatable
+            The table gave other rows than the first time, or its engine failed.
         """
         for chunk, count in self._all_chunks(size):
             chunk.pop(COIN, None)
@@ -209,7 +214,7 @@ class TableRecords:
         self._require_coins(threshold)
         first = self.first
         work = SumPart(self.reader, terms, sums, size)
-        parts: list[SummedPart] = self._on_workers(work)
+        parts: list[SummedPart] = read_again(lambda: self._on_workers(work))
         if reduce(add, (part.reading for part in parts), Reading()) != first:
             raise _changed()
         return reduce(WeightedSums.merged, (part.sums for part in parts), sums)
@@ -222,7 +227,7 @@ class TableRecords:
         first, work = self.first, column_sums(self.reader, terms, sums)
         if work is None or self._kept is not None:
             return sums.added(self.with_coins(size, threshold), terms)
-        reading, found = work.added(self.table.batches(self.reader.read_names), self.tell)
+        reading, found = work.added(self._batches_again(), self.tell)
         if reading != first:
             raise _changed()
         return found
@@ -233,7 +238,7 @@ class TableRecords:
         if not self.reads_on_workers:
             return added_totals(work(chunk, count) for chunk, count in self.chunks(size))
         made = TotalPart(self.reader, work, size)
-        parts: list[SummedPart] = self._on_workers(made)
+        parts: list[SummedPart] = read_again(lambda: self._on_workers(made))
         if reduce(add, (part.reading for part in parts), Reading()) != first:
             raise _changed()
         return added_totals(part.sums for part in parts)
@@ -268,12 +273,15 @@ class TableRecords:
         if self._kept is not None:
             yield from self._kept.chunks(size)
             return
-        batches = self.table.batches(self.reader.read_names)
         try:
-            for chunk, count, _ in self.reader.chunks(batches, size, first):
+            for chunk, count, _ in self.reader.chunks(self._batches_again(), size, first):
                 yield chunk, count
         except ChangedRows:
             raise _changed() from None
+
+    def _batches_again(self) -> Iterator[Batch]:
+        """Batches of a later reading."""
+        return batches_again(lambda: self.table.batches(self.reader.read_names))
 
     def chunk_size(self, relation: str, large: int = CHUNK) -> int:
         """By public numbers alone: engines may give a neighbor's rows in another order."""
@@ -365,10 +373,10 @@ def check_together(tables: Sequence[TableRecords]) -> None:
         one.checked_with(each)
 
 
-def _changed() -> Incompatible:
-    return Incompatible(
-        "the table gave other rows than the first time it was read; nothing was released",
+def _changed() -> Unrepeatable:
+    return Unrepeatable(
+        "the table gave other rows than the first time it was read",
         got="another number of rows, or other values",
         allowed="a table that does not change while it is summarized",
-        do="write it to a file, or collect it, and summarize that",
+        do="write it to a file, or collect it, and give that",
     )

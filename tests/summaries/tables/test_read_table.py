@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import dask.dataframe as dd
 import duckdb
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.counts.rows_of_units import check_units
-from pymc_private.errors import DomainError, Incompatible, PymcPrivateError
+from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unrepeatable
 from pymc_private.summaries.tables import table_records
 from pymc_private.summaries.tables.read_table import records_of_table
 from pymc_private.summaries.tables.table_batches import EngineTable
@@ -66,6 +68,78 @@ def test_errors_of_an_engine_are_not_quoted(plan, together):
     assert not book.entries
 
 
+def duckdb_secret(rows, place):
+    """Rows of DuckDB one of which cannot be read."""
+    text = f"case when range = {place} then 'my secret' else '1' end"
+    return duckdb.sql(f"select range person, cast({text} as int) y from range({rows})")
+
+
+def polars_secret(kind):
+    """Rows of which a function of the user cannot read one."""
+
+    def function(value):
+        if value == ROWS - 1:
+            raise kind("my secret")
+        return 1
+
+    person = pl.col("person")
+    lazy = pl.LazyFrame({"person": range(ROWS)})
+    return lazy.with_columns(y=person.map_elements(function, return_dtype=pl.Int64))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        duckdb_secret(100_000, 90_000),
+        *map(polars_secret, (OSError, FileNotFoundError, ImportError, SystemExit)),
+    ],
+)
+def test_no_error_of_an_engine_is_quoted_whatever_its_type(plan, table):
+    """DuckDB's come as an OSError from batches after the first."""
+    book = ledger()
+    with pytest.raises(DomainError, match="could not read the table; nothing") as caught:
+        summarized(plan, table, ledger=book, id="person")
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
+    assert not book.entries
+
+
+def test_a_seeded_summary_does_not_quote_its_engine_either(plan, monkeypatch):
+    monkeypatch.setattr(table_records, "MOST_KEPT", 0)
+    readings = [[dict(frame(ROWS)[["y"]])]]
+
+    def batches(*_):
+        if readings:
+            return readings.pop()
+        raise OSError("my secret")
+
+    monkeypatch.setattr(EngineTable, "batches", batches)
+    with pytest.raises(Unrepeatable, match="could not read the table again") as caught:
+        summarized(plan, frame(ROWS), random_seed=1)
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
+
+
+def closed():
+    """A relation whose connection was closed."""
+    with duckdb.connect() as connection:
+        return connection.sql("select 1 y")
+
+
+@pytest.mark.parametrize(
+    ("table", "match"),
+    [
+        (closed(), "could not read the table"),
+        (pl.LazyFrame({"x": [1]}).select("y"), "could not read the table"),
+        (pa.Table.from_arrays([pa.array([1])] * 2, names=["y", "y"]), "y twice"),
+    ],
+    ids=["closed", "a column that is not there", "two of one name"],
+)
+def test_tables_whose_columns_cannot_be_told(plan, table, match):
+    book = ledger()
+    with pytest.raises(DomainError, match=match):
+        summarized(plan, table, ledger=book)
+    assert not book.entries
+
+
 @pytest.mark.parametrize(
     ("table", "words", "match"),
     [
@@ -75,7 +149,11 @@ def test_errors_of_an_engine_are_not_quoted(plan, together):
         (frame(ROWS), {"columns": {"z": "y"}}, "private variables"),
         (frame(ROWS).assign(person=1), {"id": "person"}, "owns more rows"),
         (frame(ROWS).assign(person=None), {"id": "person"}, "rows without a unit"),
-        (frame(ROWS).assign(person=[[k] for k in range(ROWS)]), {"id": "person"}, "no units"),
+        (
+            frame(ROWS).assign(person=[[k] for k in range(ROWS)]),
+            {"id": "person"},
+            "rows of each unit",
+        ),
         (frame(ROWS), {"id": "persons"}, "lacks columns"),
         ([[1, 2]], {}, "no table"),
         (None, {}, "placeholder rows"),
@@ -93,8 +171,10 @@ def test_a_table_that_changes_is_charged_and_not_released(plan, monkeypatch):
     monkeypatch.setattr(table_records, "MOST_KEPT", 0)
     monkeypatch.setattr(EngineTable, "batches", lambda _, names: [dict(tables.pop()[names])])
     book = ledger()
-    with pytest.raises(PymcPrivateError) as caught:
+    with pytest.raises(Unrepeatable, match="other rows than the first time") as caught:
         summarized(plan, frame(ROWS), ledger=book, name="main")
+    assert "the charge stands" in str(caught.value)
+    assert caught.value.__context__ is None
     assert len(book.entries) == 1
     assert "nothing was charged" not in str(caught.value)
     monkeypatch.undo()

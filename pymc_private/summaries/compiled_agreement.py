@@ -21,7 +21,7 @@ from pymc_private.summaries.scores.compiled_centers import MOST_COMPONENTS, comp
 from pymc_private.summaries.scores.compiled_scores import two_valued_terms
 from pymc_private.summaries.scores.compiled_terms import CompiledTerms, Domain, everywhere
 from pymc_private.summaries.scores.two_valued_score import TwoValuedScore, link_table
-from pymc_private.summaries.tables.coins import FIRST, MIXER, SECOND, fold, mixed
+from pymc_private.summaries.tables.mixing import FIRST, MIXER, SECOND, fold, mixed
 from pymc_private.summaries.weighted_sums import (
     WEIGHT_ONE,
     BoundedSum,

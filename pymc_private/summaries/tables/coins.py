@@ -20,6 +20,7 @@ from pymc_private.counts.rows_of_units import missing_units
 from pymc_private.errors import DomainError
 from pymc_private.summaries.compiled.compiler import COMPILER
 from pymc_private.summaries.scores.pilot_part import COIN_BITS
+from pymc_private.summaries.tables.mixing import MIXER, fold, mixed
 from pymc_private.summaries.tables.table_batches import Batch
 from pymc_private.summaries.tables.table_columns import (
     NUMBERS,
@@ -27,15 +28,15 @@ from pymc_private.summaries.tables.table_columns import (
     as_numbers,
     is_missing,
 )
+from pymc_private.summaries.tables.table_texts import BEGINS, Texts
 
 KEY_BYTES = 16
 TIMES = "mM"
-NUMBERS_BEGIN = set("0123456789+-.")
-"""How text begins that may be a number or a time."""
+NUMBERS_BEGIN = set("0123456789+-.iI")
+"""How text begins that may be a number, infinity too, or a time."""
+BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f "
+"""That engines may strip from numbers."""
 READERS: tuple[Callable[[str], Any], ...] = (float, datetime.fromisoformat)
-FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-MIXER = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number by which bits of a row are mixed."""
 
 
 def draw_key() -> bytes:
@@ -68,13 +69,13 @@ class Coins:
         """The number of each row, uint64."""
         first, second = np.frombuffer(self.key, dtype="<u8").astype(np.uint64)
         start = np.full(len(batch[self.columns[0]]), first)
-        bits = (_bits(np.asarray(batch[name]), self.key) for name in self.columns)
+        bits = (_bits(batch[name], self.key) for name in self.columns)
         return mixed(mixed(folded(start, bits)) ^ second)
 
     def check(self, batch: Batch, numbers: np.ndarray, first: bool) -> None:
         """Refuse rows without a unit, and in the first batch covariates that make no coins."""
         if self.of_units:
-            refuse_missing_units(np.asarray(batch[self.columns[0]]), self.columns[0])
+            refuse_missing_units(batch[self.columns[0]], self.columns[0])
         elif first:
             refuse_few_distinct(numbers, self.columns)
 
@@ -100,19 +101,6 @@ def place_coins(count: int, threshold: int) -> np.ndarray:
     return coins.below(coins.numbers({"place": np.arange(count)}))
 
 
-def mixed(values: np.ndarray) -> np.ndarray:
-    """The finalizer of splitmix64 (Steele, Lea and Flood 2014): each bit depends on all bits."""
-    values = (values ^ (values >> np.uint64(30))) * FIRST
-    values = (values ^ (values >> np.uint64(27))) * SECOND
-    return values ^ (values >> np.uint64(31))
-
-
-def fold(found: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Hashes of rows with one more column, as splitmix64 mixes bits."""
-    found = (found ^ column) * MIXER
-    return found ^ (found >> np.uint64(31))
-
-
 def folded(start: np.ndarray, columns: Iterable[np.ndarray]) -> np.ndarray:
     """Hashes of rows, uint64, that begin with some and take in columns of 64 bits."""
     found, loops = start, COMPILER.loops
@@ -126,19 +114,49 @@ def folded(start: np.ndarray, columns: Iterable[np.ndarray]) -> np.ndarray:
     return found
 
 
-def _bits(values: np.ndarray, key: bytes) -> np.ndarray:
+def _bits(given: np.ndarray | Texts, key: bytes) -> np.ndarray:
     """A column as 64 bits for each entry, the same whatever type an engine gives it.
 
     An entry's bits are those of its own value, whatever other entries are: in a column of several
     types too, and in one of text, which one record may make of a column of numbers or times.
     """
+    if isinstance(given, Texts):
+        return _bits_of_texts(given, key)
+    values = np.asarray(given)
     if values.dtype.kind in TIMES:
         unit = "datetime64[us]" if values.dtype.kind == "M" else "timedelta64[us]"
         return values.astype(unit).view(np.uint64)
     numbers = as_numbers(values) + 0.0
     if np.isfinite(numbers).all():  # else infinite ones would be read otherwise beside text
         return numbers.view(np.uint64)
-    read = [_read(value) for value in values.tolist()]
+    texts = None if values.dtype.kind not in "OUT" else Texts.of_any(values.tolist())
+    return _bits_of_entries(values.tolist(), key) if texts is None else _bits_of_texts(texts, key)
+
+
+def _bits_of_texts(texts: Texts, key: bytes) -> np.ndarray:
+    """Hashes of text; the bits of the number or time that it is.
+
+    Whole numbers are read all at once, and what looks like another number or a time one by one.
+    """
+    found = texts.hashes(key)
+    rows = np.flatnonzero(BEGINS[texts.data[texts.starts]] & (texts.starts < texts.ends))
+    if not len(rows):
+        return found
+    some = texts.chosen(rows).trimmed()
+    is_whole, numbers = some.whole_numbers()
+    found[rows[is_whole]] = numbers[is_whole].view(np.uint64)
+    rest = np.flatnonzero(~is_whole)
+    some = some.chosen(rest)
+    other = some.may_be_numbers() | some.may_be_times()
+    if other.any():
+        left = rows[rest[other]]
+        found[left] = _bits_of_entries(texts.strings(left), key)
+    return found
+
+
+def _bits_of_entries(values: Sequence[Any], key: bytes) -> np.ndarray:
+    """Bits of entries one by one, of any types."""
+    read = [_read(value) for value in values]
     kinds = np.array([_kind(value) for value in read])
     entries = np.empty(len(read), dtype=object)
     entries[:] = read
@@ -151,12 +169,12 @@ def _bits(values: np.ndarray, key: bytes) -> np.ndarray:
 def _read(value: Any) -> Any:
     """A value; of text that is a number or a time that, and of a number that is no double its text.
 
-    Times with a zone as those of UTC.
+    Blanks around either do not count. Times with a zone as those of UTC.
     """
-    if isinstance(value, str) and value[:1] in NUMBERS_BEGIN:
+    if isinstance(value, str) and (text := value.strip(BLANKS))[:1] in NUMBERS_BEGIN:
         for reader in READERS:
             try:
-                value = reader(value)
+                value = reader(text)
                 break
             except ValueError:
                 continue
@@ -182,13 +200,10 @@ def _bits_of_kind(values: np.ndarray, kind: str, key: bytes) -> np.ndarray:
     if kind in TIMES:
         unit = "datetime64[us]" if kind == "M" else "timedelta64[us]"
         return np.array([np.array(value, dtype=unit) for value in values]).view(np.uint64)
-    from pandas.util import hash_array
-
-    texts = np.array([str(value) for value in values], dtype=object)
-    return np.asarray(hash_array(texts, hash_key=key.hex()[:16]), dtype=np.uint64)
+    return Texts.of([str(value) for value in values]).hashes(key)
 
 
-def refuse_missing_units(values: np.ndarray, unit: str) -> None:
+def refuse_missing_units(values: np.ndarray | Texts, unit: str) -> None:
     """Refuse rows without a unit.
 
     Raises
@@ -196,7 +211,7 @@ def refuse_missing_units(values: np.ndarray, unit: str) -> None:
     DomainError
         None, NaN or NaT in the column of units.
     """
-    if is_missing(values).any():
+    if not isinstance(values, Texts) and is_missing(np.asarray(values)).any():
         raise missing_units(unit)
 
 

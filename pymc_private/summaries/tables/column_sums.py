@@ -18,7 +18,8 @@ from pymc_private.models.domains import HELD, SQUARED, Ball, Categories, Interva
 from pymc_private.summaries.compiled.chunk_threads import each_chunk
 from pymc_private.summaries.compiled.compiler import COMPILER, SUMS
 from pymc_private.summaries.scores.compiled_terms import CompiledTerms, Domain
-from pymc_private.summaries.tables.coins import FIRST, MIXER, SECOND, Coins
+from pymc_private.summaries.tables.coins import Coins
+from pymc_private.summaries.tables.mixing import FIRST, MIXER, SECOND
 from pymc_private.summaries.tables.table_batches import Batch
 from pymc_private.summaries.tables.table_columns import (
     COIN,

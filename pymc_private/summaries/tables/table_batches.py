@@ -15,17 +15,18 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-import numpy as np
-
 from pymc_private.counts.engine_errors import UNREADABLE, hide_quotes
 from pymc_private.errors import DomainError, Unsupported, nearest_names
 from pymc_private.summaries.tables.table_progress import Told, collected, computed
+from pymc_private.summaries.tables.table_texts import Texts
 
 ROWS = 65_536
 """Rows of a batch that is asked for; engines may give others."""
 TABLES = "a table of pandas, Polars, PyArrow, DuckDB, Dask or Spark"
-Batch = dict[str, np.ndarray]
-"""Columns by name, one entry a row."""
+TEXT_TYPES = ("String", "str", "string")
+"""Names of the types of text, of narwhals, Polars and pandas."""
+Batch = dict[str, Any]
+"""Columns by name, one entry a row: arrays of NumPy, and `Texts`."""
 PartFunction = Callable[[bytes, Iterable[Batch]], bytes]
 """What runs on workers: pickled work and the batches of a partition to a pickled result."""
 
@@ -217,7 +218,7 @@ class DaskTable:
         chosen = self.frame[list(columns)]
         for k in range(chosen.npartitions):
             part = chosen.partitions[k].compute()
-            yield {name: part[name].to_numpy() for name in columns}
+            yield {name: _of_series(part[name]) for name in columns}
 
     def on_workers(
         self, columns: Sequence[str], work: bytes, run: PartFunction, told: Told | None = None
@@ -234,14 +235,14 @@ def _on_partition(run: PartFunction, columns: Sequence[str], work: bytes, part: 
     """On a worker of Dask: the result for a partition, a frame of pandas."""
     starts = range(0, len(part), ROWS)
     frames = (part.iloc[start : start + ROWS] for start in starts)
-    return run(work, ({name: one[name].to_numpy() for name in columns} for one in frames))
+    return run(work, ({name: _of_series(one[name]) for name in columns} for one in frames))
 
 
 def _of_frame(frame: Any, names: Sequence[str]) -> Iterator[Batch]:
     """Batches of a frame in memory."""
     for start in range(0, len(frame), ROWS):
         part = frame[start : start + ROWS]
-        yield {name: part.get_column(name).to_numpy() for name in names}
+        yield {name: _of_series(part.get_column(name)) for name in names}
 
 
 def _of_polars(native: Any, names: Sequence[str]) -> Iterator[Batch]:
@@ -251,7 +252,23 @@ def _of_polars(native: Any, names: Sequence[str]) -> Iterator[Batch]:
     else:
         frames = native.collect(engine="streaming").iter_slices(ROWS)
     for frame in frames:
-        yield {name: frame.get_column(name).to_numpy() for name in names}
+        yield {name: _of_series(frame.get_column(name)) for name in names}
+
+
+def _of_series(series: Any) -> Any:
+    """A column of narwhals, Polars or pandas; of text its bytes, where PyArrow gives them."""
+    native = getattr(series, "to_native", lambda: series)()
+    kind = str(getattr(native, "dtype", series.dtype))  # objects may be of several types
+    is_text = kind in TEXT_TYPES and find_spec("pyarrow")
+    texts = Texts.of_arrow(_as_arrow(series)) if is_text else None
+    return series.to_numpy() if texts is None else texts
+
+
+def _as_arrow(series: Any) -> Any:
+    """A column of text as one of PyArrow."""
+    if hasattr(series, "to_arrow"):
+        return series.to_arrow()
+    return import_module("pyarrow").array(series.array, from_pandas=True)
 
 
 def _arrow_reader(native: Any) -> Any:
@@ -270,9 +287,15 @@ def _of_reader(reader: Any) -> Iterator[Batch]:
         reader.close()
 
 
+def _of_array(column: Any) -> Any:
+    """A column of Arrow; of text its bytes."""
+    texts = Texts.of_arrow(column)
+    return column.to_numpy(zero_copy_only=False) if texts is None else texts
+
+
 def _of_arrow(batch: Any) -> Batch:
     """Columns of a batch of Arrow; nulls of numbers become NaN."""
     return {
-        name: column.to_numpy(zero_copy_only=False)
+        name: _of_array(column)
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
     }

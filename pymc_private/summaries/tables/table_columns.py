@@ -162,10 +162,18 @@ def as_double(value: Any) -> float:
 
 
 def _are_too_long(values: np.ndarray) -> Any:
-    """Integers that are not all doubles."""
+    """Integers that are not all doubles, also of decimals, as DuckDB gives a HUGEINT."""
     if values.dtype.kind == "O":
-        return any(isinstance(v, int) and abs(v) > LARGEST_WHOLE for v in values)
+        return any(map(_is_too_long, values))
     return values.dtype.kind in "iu" and (values > LARGEST_WHOLE) | (values < -LARGEST_WHOLE)
+
+
+def _is_too_long(value: Any) -> bool:
+    if isinstance(value, Decimal):
+        return (
+            value.is_finite() and abs(value) > LARGEST_WHOLE and value == value.to_integral_value()
+        )
+    return isinstance(value, int) and abs(value) > LARGEST_WHOLE
 
 
 def are_numbers(values: np.ndarray) -> bool:

@@ -14,7 +14,8 @@ import numpy as np
 from pymc_private.errors import DomainError
 from pymc_private.models.data_clipping import clipped_records
 from pymc_private.models.domains import Ball, Interval
-from pymc_private.summaries.tables.coins import Coins, folded, mixed
+from pymc_private.summaries.tables.coins import Coins, folded
+from pymc_private.summaries.tables.mixing import mixed
 from pymc_private.summaries.tables.table_batches import Batch
 from pymc_private.summaries.tables.table_columns import (
     COIN,

@@ -100,6 +100,9 @@ def test_no_coin_depends_on_the_type_of_another_unit(own, other):
         ([True, False], ["1", "0"]),
         (list(pd.date_range("2020-01-01", periods=3)), ["2020-01-01", "2020-01-02", "2020-01-03"]),
         ([pd.Timestamp("2020-01-01 12:30", tz="UTC")], ["2020-01-01T12:30:00+00:00"]),
+        ([1, 0.143, -2], [" 1", "0.143\t", "  -2 "]),  # engines strip blanks of numbers
+        (list(pd.date_range("2020-01-01", periods=1)), [" 2020-01-01"]),
+        ([np.inf, -np.inf, 1.5], ["Infinity", " -inf", "+1.5"]),
     ],
 )
 def test_text_that_one_unit_makes_of_a_column_changes_no_coin_of_others(typed, text):

@@ -74,6 +74,8 @@ def test_a_matrix_without_names_needs_columns():
         (np.array([1, None], dtype=object), False, "missing or infinite"),
         (np.array([2**60, 1], dtype=object), False, "beyond 2"),
         (np.array([10**400, 1], dtype=object), False, "beyond 2"),
+        (np.array([Decimal(2**53 + 1), None], dtype=object), False, "beyond 2"),  # a HUGEINT
+        (np.array([Decimal("-1E+30")], dtype=object), False, "beyond 2"),
         (np.array([Decimal("sNaN"), None], dtype=object), False, "missing or infinite"),
         (np.array([1.0, np.nan]), False, "missing or infinite"),
         (np.array([1.0, np.inf]), False, "missing or infinite"),
@@ -89,9 +91,9 @@ def test_columns_that_cannot_be_read(values, whole, match):
 
 
 def test_decimals_are_numbers():
-    values = np.array([Decimal("0.25"), Decimal(3)], dtype=object)
+    values = np.array([Decimal("0.25"), Decimal(3), Decimal(2**53), Decimal("1e17") / 3], object)
     check_numbers(values, "x", False)
-    np.testing.assert_array_equal(as_numbers(values), [0.25, 3.0])
+    np.testing.assert_array_equal(as_numbers(values), [0.25, 3.0, 2.0**53, 1e17 / 3])
 
 
 def test_variables_of_a_formula_go_by_their_own_names():

@@ -27,7 +27,7 @@ DECLARE_INSTEAD = (
 
 @dataclass(frozen=True)
 class Bins:
-    """A number cut at public edges: ``(-inf, e1], (e1, e2], ..., (em, inf)``.
+    """A number cut at public edges: ``[-inf, e1], (e1, e2], ..., (em, inf]``.
 
     Parameters
     ----------

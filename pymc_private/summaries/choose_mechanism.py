@@ -354,7 +354,8 @@ def _check_count(private: PrivateModel, n: Any) -> None:
             "too few records: the likelihood of a summary is normal by the central limit theorem",
             got=f"{private.record_count} records",
             allowed=f"{FEWEST_RECORDS} or more",
-            do="release draws: calibrate(..., release='draws')",
+            do="release draws: calibrate(..., release='draws'); if these rows stand for those of a "
+            "table, privatize(..., n=rows of the table)",
         )
 
 

@@ -90,7 +90,8 @@ def _check_model(private: PrivateModel) -> None:
             "too few records: noisy counts are modeled as normal",
             got=f"n={private.record_count}",
             allowed=f"n >= {FEWEST_RECORDS}",
-            do="calibrate a plan for draws",
+            do="calibrate a plan for draws; if these rows stand for those of a table, "
+            "privatize(..., n=rows of the table)",
         )
 
 

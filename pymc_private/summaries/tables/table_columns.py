@@ -138,7 +138,17 @@ def is_missing(values: np.ndarray) -> np.ndarray:
         return np.zeros(len(values), dtype=bool)
     from pandas import isna
 
-    return np.array([v is None or isna(v) is True for v in values], dtype=bool)
+    try:
+        return np.asarray(isna(values))
+    except ArithmeticError:  # a decimal that signals NaN
+        return np.fromiter(map(_is_none, values), bool, len(values))
+
+
+def _is_none(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or NA of pandas."""
+    from pandas import isna
+
+    return value.is_nan() if isinstance(value, Decimal) else isna(value) is True
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:
@@ -147,8 +157,8 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
         return np.full(len(values), np.nan)
     try:
         return np.ascontiguousarray(values, dtype=float)
-    except (OverflowError, ValueError):  # numbers that no double holds
-        return np.array([np.nan if v is None else as_double(v) for v in values.tolist()])
+    except (OverflowError, TypeError, ValueError):  # numbers that no double holds, and missing ones
+        return np.array([np.nan if _is_none(v) else as_double(v) for v in values.tolist()])
 
 
 def as_double(value: Any) -> float:
@@ -177,8 +187,8 @@ def _is_too_long(value: Any) -> bool:
 
 
 def are_numbers(values: np.ndarray) -> bool:
-    """Whether a column of objects holds decimals and long integers alone, or nothing."""
-    return values.dtype.kind == "O" and all(v is None or isinstance(v, NUMBERS) for v in values)
+    """Whether a column of objects holds numbers alone, or nothing: decimals, say, or pandas' NA."""
+    return values.dtype.kind == "O" and all(isinstance(v, NUMBERS) or _is_none(v) for v in values)
 
 
 def check_numbers(values: np.ndarray, name: str, whole: bool) -> None:

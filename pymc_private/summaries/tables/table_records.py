@@ -306,7 +306,9 @@ class TableRecords:
                 got=f"{rows} rows",
                 allowed=f"{stated}, as privatize(..., n={stated}) says: it is public",
                 do=f"if their number is public: privatize(..., n={rows}), and calibrate anew; else "
-                "neighbors='add_remove'",
+                "neighbors='add_remove'"
+                if rows
+                else "look at what the table selects: it has no rows",
             )
 
 

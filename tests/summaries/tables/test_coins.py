@@ -130,6 +130,7 @@ MISSING = [
     np.array([1.0, np.nan]),
     np.array(["a", None], dtype=object),
     np.array([1, pd.NA], dtype=object),
+    np.array([Decimal(1), Decimal("sNaN")], dtype=object),
     np.array(["2020-01-01", "NaT"], dtype="datetime64[us]"),
 ]
 

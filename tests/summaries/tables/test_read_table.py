@@ -7,6 +7,7 @@ import traceback
 import dask.dataframe as dd
 import duckdb
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -145,7 +146,9 @@ def test_tables_whose_columns_cannot_be_told(plan, table, match):
     [
         (frame(ROWS).drop(columns="y"), {}, "lacks columns"),
         (frame(ROWS).assign(y="yes"), {}, "no numbers"),
-        (frame(ROWS - 1), {}, "another number of rows"),
+        (frame(ROWS - 1), {}, f"n={ROWS - 1}"),
+        (frame(0), {}, "it has no rows"),
+        (frame(ROWS).assign(y=pd.array([True, None] * 200, "boolean")), {}, "missing or infinite"),
         (frame(ROWS), {"columns": {"z": "y"}}, "private variables"),
         (frame(ROWS).assign(person=1), {"id": "person"}, "owns more rows"),
         (frame(ROWS).assign(person=None), {"id": "person"}, "rows without a unit"),
@@ -250,6 +253,15 @@ def test_a_model_is_summarized_by_a_table_in_one_go():
         pm.Bernoulli("y", pm.Beta("p", 1, 1), observed=[0, 1], dims="person")
     words = {"records": "person", "n": ROWS, "ledger": ledger(), "progressbar": False} | BUDGET
     assert pmp.summarize(model, data=frame(ROWS), **words).facts["n"] == ROWS
+
+
+def test_a_table_whose_number_of_rows_was_not_said_names_the_keyword():
+    with pm.Model(coords={"person": range(7)}) as model:
+        pm.Bernoulli("y", pm.Beta("p", 1, 1), observed=[0, 1, 0, 1, 0, 1, 1], dims="person")
+    private = pmp.privatize(model, records="person")
+    for method in ("scores", "cells"):
+        with pytest.raises(DomainError, match=r"privatize\(\.\.\., n=rows of the table\)"):
+            pmp.calibrate(private, release="summary", method=method, **BUDGET)
 
 
 def test_columns_of_any_name(plan):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 
@@ -72,6 +73,7 @@ def test_a_matrix_without_names_needs_columns():
         (np.array(["a", "b"]), False, "no numbers"),
         (np.array(["a", None], dtype=object), False, "text, or values of several types"),
         (np.array([1, None], dtype=object), False, "missing or infinite"),
+        (np.array([True, pd.NA], dtype=object), False, "missing or infinite"),
         (np.array([2**60, 1], dtype=object), False, "beyond 2"),
         (np.array([10**400, 1], dtype=object), False, "beyond 2"),
         (np.array([Decimal(2**53 + 1), None], dtype=object), False, "beyond 2"),  # a HUGEINT

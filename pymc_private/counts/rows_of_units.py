@@ -27,7 +27,7 @@ def check_units(data: Any, unit: str, most: int) -> None:
         More rows of a unit, or rows without one; which, and how many, is not told.
     """
     found, missing = hide_quotes(
-        lambda: most_rows(data, unit),
+        lambda: _counted(data, unit, most),
         f"the engine could not count the rows of each unit, which '{unit}' names",
         f"a table that its engine can evaluate, and numbers, text or times in '{unit}', no lists",
         "evaluate it once by its engine, which says why",
@@ -50,6 +50,34 @@ def missing_units(unit: str) -> DomainError:
         got="rows without a unit",
         do="drop them, or name their units",
     )
+
+
+def _counted(data: Any, unit: str, most: int) -> tuple[int, int]:
+    """As `most_rows`; of text by its hashes first, which take half the memory and time.
+
+    Equal names have equal hashes, so that no unit's rows are fewer by hashes. They may be more, and
+    are then counted by names.
+    """
+    hashed = _hashed_text(data, unit)
+    found = None if hashed is None else most_rows(hashed, unit)
+    return found if found is not None and found[0] <= most else most_rows(data, unit)
+
+
+def _hashed_text(data: Any, unit: str) -> Any:
+    """Text of Polars or DuckDB by hashes of 64 bits, missing ones missing; None of all else."""
+    module = type(data).__module__
+    if module.startswith("polars"):
+        polars, lazy = import_module("polars"), data.lazy()
+        if lazy.collect_schema()[unit] != polars.String:
+            return None
+        name = polars.col(unit)
+        return lazy.select(polars.when(name.is_not_null()).then(name.hash()).alias(unit))
+    if module.startswith(("duckdb", "_duckdb")) and hasattr(data, "project"):
+        if str(dict(zip(data.columns, data.types, strict=True))[unit]) != "VARCHAR":
+            return None
+        name = '"' + unit.replace('"', '""') + '"'
+        return data.project(f"case when {name} is not null then hash({name}) end as {name}")
+    return None
 
 
 def most_rows(data: Any, unit: str) -> tuple[int, int]:
@@ -76,7 +104,8 @@ def most_rows(data: Any, unit: str) -> tuple[int, int]:
     if sizes.collect_schema()["unit"].is_float():  # engines differ in whether NaN is null
         nameless = nameless | nw.col("unit").is_nan()
     missing = nw.when(nameless).then(nw.col("rows")).otherwise(0)
-    found = sizes.select(most=nw.col("rows").max(), missing=missing.sum()).collect()
+    words = {"engine": "streaming"} if sizes.implementation.is_polars() else {}
+    found = sizes.select(most=nw.col("rows").max(), missing=missing.sum()).collect(**words)
     return _whole(found["most"][0]), _whole(found["missing"][0])
 
 

@@ -15,6 +15,7 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
+from pymc_private.counts import rows_of_units
 from pymc_private.counts.rows_of_units import check_units
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unrepeatable
 from pymc_private.summaries.tables import table_records
@@ -206,6 +207,33 @@ def test_units_are_counted_by_the_engine(engine):
     missing = engine(table.assign(person=[np.nan, *map(float, range(1, ROWS))]))
     with pytest.raises(DomainError, match="rows without a unit"):
         check_units(missing, "person", 2)
+
+
+TEXT_ENGINES = [pl.from_pandas, lambda t: pl.from_pandas(t).lazy(), duckdb.from_df]
+
+
+@pytest.mark.parametrize("engine", TEXT_ENGINES)
+def test_units_that_are_text_are_counted_by_their_hashes_first(engine, monkeypatch):
+    name = 'the "person"'
+    rows = frame(ROWS).assign(**{name: [f"p{k // 2}" for k in range(ROWS)]})
+    counted, count = [], rows_of_units.most_rows
+    monkeypatch.setattr(rows_of_units, "most_rows", lambda *a: counted.append(a) or count(*a))
+    check_units(engine(rows), name, 2)
+    assert len(counted) == 1
+    with pytest.raises(DomainError, match="owns more rows"):
+        check_units(engine(rows), name, 1)
+    assert len(counted) == 3  # by names, too
+    with pytest.raises(DomainError, match="rows without a unit"):
+        check_units(engine(rows.assign(**{name: [None, *rows[name][1:]]})), name, 2)
+    check_units(engine(rows.iloc[:0]), name, 2)
+
+
+@pytest.mark.parametrize("engine", TEXT_ENGINES)
+def test_equal_hashes_refuse_no_unit(engine, monkeypatch):
+    rows = frame(ROWS).assign(person=[f"p{k}" for k in range(ROWS)])
+    alike = engine(rows.assign(person=1))
+    monkeypatch.setattr(rows_of_units, "_hashed_text", lambda *_: alike)
+    check_units(engine(rows), "person", 1)
 
 
 def test_nan_is_no_unit_and_neither_is_null():

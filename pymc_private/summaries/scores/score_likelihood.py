@@ -26,13 +26,18 @@ G = F^-1/2 B' Sigma^-1,
 
 v the second moment of the projected terms, whose ratio is held within 1/20 and 20. Nothing but
 released numbers and the model enters.
+
+The two others grow with the means, that is, away from theta^. Where many groups have coefficients
+of their own that is held fixed instead, at its average around the mode of what was released: noise
+that grows with the scale of outcomes leaves all coefficients of groups room at once, and what a
+hundred of them gain by it outweighs what the scores say of the scale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +45,13 @@ import scipy
 
 from pymc_private.summaries.scores.clipped_scores import ClippedRows, RecordModel, Rows
 from pymc_private.summaries.scores.curvature_noise import StructuredNoise, total_noise
-from pymc_private.summaries.scores.pilot import ModelAtPoint, NoisyScore, model_at_point, score_mean
+from pymc_private.summaries.scores.pilot import (
+    ModelAtPoint,
+    NoisyScore,
+    NormalPrior,
+    model_at_point,
+    score_mean,
+)
 from pymc_private.summaries.scores.pilot_part import RecordKinds
 from pymc_private.summaries.scores.symmetric import matrix_power
 
@@ -52,6 +63,12 @@ PILOT_ERROR = 0.01
 """Share of the variance of outcomes that is added to each pilot by itself."""
 MOST_KEPT = 0.15
 """Share of entries that are not zero below which a sparse matrix is faster than a dense one."""
+MANY_GROUPS = 20
+"""Coefficients of groups from which on noise that depends on parameters is averaged. With 10 groups
+intervals of what all records share would be too short by it, with 30 scales would be too large
+without it (measured)."""
+MODE_STEPS, LONGEST_STEP = 4, 3.0
+"""Steps to the mode around which noise is averaged, and the longest, in standard deviations."""
 NO_MASS = -1000.0
 """Log base of a node that has no mass at theta^."""
 
@@ -253,6 +270,11 @@ class Curvature:
     sd: float
     pairs: np.ndarray | None = None
 
+    @property
+    def groups(self) -> int:
+        """Parameters that do not meet all others in some record: coefficients of groups."""
+        return 0 if self.pairs is None else int((~self.pairs.all(axis=1)).sum())
+
 
 @dataclass(frozen=True, eq=False)
 class _RoundMeans:
@@ -292,6 +314,7 @@ def pooled_likelihood(
     reference_error: float,
     pilots: int | None = None,
     kinds: RecordKinds | None = None,
+    prior: NormalPrior | None = None,
 ) -> PooledLikelihood:
     """Constants of the likelihood of all releases; the last one is the final score.
 
@@ -309,17 +332,32 @@ def pooled_likelihood(
         The first releases, which have no curvature of their own; default: all but the last.
     kinds : RecordKinds, optional
         Weights of records in the rounds (T37); default: all records in all of them.
+    prior : NormalPrior, optional
+        That of the parameters, for models of many groups.
     """
     kinds = kinds or RecordKinds.alike(len(releases))
-    wide = _RoundMeans.of(model, center, *large, [r.clipped for r in releases], kinds.means)
+    prepared = [r.clipped for r in releases]
+    wide = _RoundMeans.of(model, center, *large, prepared, kinds.means)
     narrow, terms, mass = _at_nodes(model, center, releases, small, kinds)
     geometry = _Geometry.of(releases, large[1], curvature, pilots, kinds)
     spread = geometry.outcome_covariance(terms, mass, float(small[1].sum()), kinds)
     noise = np.repeat([r.sd**2 for r in releases], len(center))
+    observed = np.concatenate([r.value for r in releases])
     parts = geometry.noises(np.eye(len(noise)), curvature.sd, reference_error)
-    sigma = spread + np.diag(noise) + sum(_average_covariance(p, wide, covariance) for p in parts)
-    projection, precision = _least_squares(sigma, geometry.scaling @ wide.slope)
-    curvature_noise, reference_noise = geometry.noises(projection, curvature.sd, reference_error)
+    fixed = spread + np.diag(noise)
+    added = _average_noise(parts, wide, covariance)
+    averaged = prior is not None and curvature.groups >= MANY_GROUPS
+    if averaged:
+        means_at = partial(
+            _RoundMeans.of, model, rows=large[0], weights=large[1], prepared=prepared,
+            shares=kinds.means,
+        )  # fmt: skip
+        scaled = geometry.scaling, observed
+        added = _noise_at_mode(means_at, (center, wide), scaled, fixed, added, parts, prior)
+    projection, precision = _least_squares(fixed + added, geometry.scaling @ wide.slope)
+    sds = (0.0, 0.0) if averaged else (curvature.sd, reference_error)
+    curvature_noise, reference_noise = geometry.noises(projection, *sds)
+    fixed_noise = (projection * noise) @ projection.T
     values, base = _node_base(model, center, small[0], narrow.at.mass)
     return PooledLikelihood(
         rows=small[0],
@@ -331,13 +369,50 @@ def pooled_likelihood(
         center=center,
         projection=projection @ geometry.scaling,
         outcome_projection=projection @ geometry.spread,
-        observed=projection @ np.concatenate([r.value for r in releases]),
+        observed=projection @ observed,
         outcome_covariance=projection @ spread @ projection.T,
-        noise_covariance=(projection * noise) @ projection.T,
+        noise_covariance=fixed_noise + (projection @ added @ projection.T if averaged else 0.0),
         precision=precision,
         curvature_noise=curvature_noise,
         reference_noise=reference_noise,
     )
+
+
+def _noise_at_mode(
+    means_at: Callable[[np.ndarray], _RoundMeans],
+    start: tuple[np.ndarray, _RoundMeans],
+    scaled: tuple[np.ndarray, np.ndarray],
+    fixed: np.ndarray,
+    added: np.ndarray,
+    parts: Sequence[RoundNoise | StructuredNoise],
+    prior: NormalPrior,
+) -> np.ndarray:
+    """Noise that depends on parameters, averaged around the mode of all that was released.
+
+    Parameters
+    ----------
+    means_at : callable
+        Means of the rounds and their derivatives at parameters.
+    start : tuple
+        theta^ and the means there.
+    scaled : tuple of array
+        What means are multiplied by, and what was released.
+    fixed, added : array, shape (T p, T p)
+        The covariance that does not depend on parameters, and a first average of the other.
+    """
+    (theta, at), (scaling, observed) = start, scaled
+    for _ in range(MODE_STEPS):
+        slope = scaling @ at.slope
+        solved = np.linalg.solve(fixed + added, slope)
+        precision = slope.T @ solved + prior.precision
+        covariance = np.linalg.inv(precision)
+        climb = solved.T @ (observed - scaling @ at.mean) + prior.precision @ (prior.mean - theta)
+        step = covariance @ climb
+        size = np.sqrt(step @ precision @ step / len(step))
+        theta = theta + step * min(1.0, LONGEST_STEP / size)
+        at = means_at(theta)
+        added = _average_noise(parts, at, covariance)
+    return added
 
 
 def _at_nodes(
@@ -421,7 +496,7 @@ class _Geometry:
     def _noise_of_curvature(
         self, sd: float, scaling: np.ndarray, projection: np.ndarray
     ) -> RoundNoise | StructuredNoise:
-        if self.pairs is None or self.pairs.all():
+        if self.pairs is None or self.pairs.all() or sd == 0.0:
             return RoundNoise(sd, scaling, projection, common=True)
         return StructuredNoise(sd, scaling, projection, self.pairs)
 
@@ -449,13 +524,14 @@ def _squares(
     return found / max(float(mass @ found), 1e-300)
 
 
-def _average_covariance(
-    noise: RoundNoise | StructuredNoise, wide: _RoundMeans, covariance: np.ndarray
+def _average_noise(
+    parts: Sequence[RoundNoise | StructuredNoise], at: _RoundMeans, covariance: np.ndarray
 ) -> np.ndarray:
     """Noise averaged over a normal posterior: quadratic in means, a sum over its directions."""
-    around = np.column_stack([wide.mean, wide.slope @ np.linalg.cholesky(covariance)])
+    around = np.column_stack([at.mean, at.slope @ np.linalg.cholesky(covariance)])
     p = len(covariance)
-    return noise.total(around.T.reshape(p + 1, -1, p))
+    means = around.T.reshape(p + 1, -1, p)
+    return np.sum([part.total(means) for part in parts], axis=0)
 
 
 def _least_squares(sigma: np.ndarray, derivative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

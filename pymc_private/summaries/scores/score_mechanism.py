@@ -456,6 +456,7 @@ class ScoreMechanism:
             self.design.reference_error,
             ROUNDS,
             self._kinds(len(releases)),
+            self.design.prior,
         )
 
     def _kinds(self, rounds: int) -> RecordKinds:

@@ -61,6 +61,8 @@ from pymc_private.summaries.weighted_sums import (
 
 LARGE_CHUNK, LARGEST_CHUNK = 2048, 16_384
 """Rows in a chunk of a large table: calls of NumPy take as long as their work on fewer."""
+LEAST_CHUNK, MOST_ENTRIES = 256, 20_000_000
+"""Curvatures of the rows of a chunk have at most so many entries, and chunks no fewer rows."""
 FEW_OUTCOMES = 6
 """The largest chunks are of outcomes with so many values at most: what a row needs stays small."""
 MANY_OUTCOMES = 128
@@ -152,7 +154,8 @@ class ScoreDesign:
         outcomes = nodes.mass.shape[1]
         if outcomes > MANY_OUTCOMES:
             return CHUNK
-        return LARGEST_CHUNK if outcomes <= FEW_OUTCOMES else LARGE_CHUNK
+        large = LARGEST_CHUNK if outcomes <= FEW_OUTCOMES else LARGE_CHUNK
+        return min(large, max(LEAST_CHUNK, MOST_ENTRIES // len(self.prior.mean) ** 2))
 
     @property
     def reference_error(self) -> float:

@@ -27,17 +27,16 @@ G = F^-1/2 B' Sigma^-1,
 v the second moment of the projected terms, whose ratio is held within 1/20 and 20. Nothing but
 released numbers and the model enters.
 
-The two others grow with the means, that is, away from theta^. Where many groups have coefficients
-of their own that is held fixed instead, at its average around the mode of what was released: noise
-that grows with the scale of outcomes leaves all coefficients of groups room at once, and what a
-hundred of them gain by it outweighs what the scores say of the scale.
+The two others grow with the means, that is, away from theta^: what scores say against a parameter
+is then bounded. What many coefficients of groups gain by a larger scale of the outcomes is not, so
+that the two are held at their average around the mode of what was released where groups are many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,9 +63,8 @@ PILOT_ERROR = 0.01
 MOST_KEPT = 0.15
 """Share of entries that are not zero below which a sparse matrix is faster than a dense one."""
 MANY_GROUPS = 20
-"""Coefficients of groups from which on noise that depends on parameters is averaged. With 10 groups
-intervals of what all records share would be too short by it, with 30 scales would be too large
-without it (measured)."""
+"""Coefficients of groups from which on noise that depends on parameters is averaged: with 10 groups
+intervals of slopes would be too short by it, with 30 scales are too large without it (measured)."""
 MODE_STEPS, LONGEST_STEP = 4, 3.0
 """Steps to the mode around which noise is averaged, and the longest, in standard deviations."""
 NO_MASS = -1000.0
@@ -304,18 +302,11 @@ class _RoundMeans:
 
 
 def pooled_likelihood(
-    model: RecordModel,
-    releases: Sequence[NoisyScore],
-    curvature: Curvature,
-    center: np.ndarray,
-    covariance: np.ndarray,
-    large: tuple[Rows, np.ndarray],
-    small: tuple[Rows, np.ndarray],
-    reference_error: float,
-    pilots: int | None = None,
-    kinds: RecordKinds | None = None,
-    prior: NormalPrior | None = None,
-) -> PooledLikelihood:
+    model: RecordModel, releases: Sequence[NoisyScore], curvature: Curvature,
+    center: np.ndarray, covariance: np.ndarray,
+    large: tuple[Rows, np.ndarray], small: tuple[Rows, np.ndarray], reference_error: float,
+    pilots: int | None = None, kinds: RecordKinds | None = None, prior: NormalPrior | None = None,
+) -> PooledLikelihood:  # fmt: skip
     """Constants of the likelihood of all releases; the last one is the final score.
 
     Parameters
@@ -336,28 +327,19 @@ def pooled_likelihood(
         That of the parameters, for models of many groups.
     """
     kinds = kinds or RecordKinds.alike(len(releases))
-    prepared = [r.clipped for r in releases]
-    wide = _RoundMeans.of(model, center, *large, prepared, kinds.means)
+    wide = _RoundMeans.of(model, center, *large, [r.clipped for r in releases], kinds.means)
     narrow, terms, mass = _at_nodes(model, center, releases, small, kinds)
     geometry = _Geometry.of(releases, large[1], curvature, pilots, kinds)
     spread = geometry.outcome_covariance(terms, mass, float(small[1].sum()), kinds)
-    noise = np.repeat([r.sd**2 for r in releases], len(center))
-    observed = np.concatenate([r.value for r in releases])
-    parts = geometry.noises(np.eye(len(noise)), curvature.sd, reference_error)
-    fixed = spread + np.diag(noise)
-    added = _average_noise(parts, wide, covariance)
-    averaged = prior is not None and curvature.groups >= MANY_GROUPS
-    if averaged:
-        means_at = partial(
-            _RoundMeans.of, model, rows=large[0], weights=large[1], prepared=prepared,
-            shares=kinds.means,
-        )  # fmt: skip
-        scaled = geometry.scaling, observed
-        added = _noise_at_mode(means_at, (center, wide), scaled, fixed, added, parts, prior)
-    projection, precision = _least_squares(fixed + added, geometry.scaling @ wide.slope)
-    sds = (0.0, 0.0) if averaged else (curvature.sd, reference_error)
+    noise = np.diag(np.repeat([r.sd**2 for r in releases], len(center)))
+    sds = curvature.sd, reference_error
+    added = _average_noise(geometry.noises(np.eye(len(noise)), *sds), wide, covariance)
+    if prior is not None and curvature.groups >= MANY_GROUPS:
+        mode = _NoiseAtMode(model, releases, large, kinds, geometry, sds, prior)
+        added = mode.average(center, wide, spread + noise, added)
+        noise, added, sds = noise + added, np.zeros_like(added), (0.0, 0.0)
+    projection, precision = _least_squares(spread + noise + added, geometry.scaling @ wide.slope)
     curvature_noise, reference_noise = geometry.noises(projection, *sds)
-    fixed_noise = (projection * noise) @ projection.T
     values, base = _node_base(model, center, small[0], narrow.at.mass)
     return PooledLikelihood(
         rows=small[0],
@@ -369,50 +351,51 @@ def pooled_likelihood(
         center=center,
         projection=projection @ geometry.scaling,
         outcome_projection=projection @ geometry.spread,
-        observed=projection @ observed,
+        observed=projection @ np.concatenate([r.value for r in releases]),
         outcome_covariance=projection @ spread @ projection.T,
-        noise_covariance=fixed_noise + (projection @ added @ projection.T if averaged else 0.0),
+        noise_covariance=projection @ noise @ projection.T,
         precision=precision,
         curvature_noise=curvature_noise,
         reference_noise=reference_noise,
     )
 
 
-def _noise_at_mode(
-    means_at: Callable[[np.ndarray], _RoundMeans],
-    start: tuple[np.ndarray, _RoundMeans],
-    scaled: tuple[np.ndarray, np.ndarray],
-    fixed: np.ndarray,
-    added: np.ndarray,
-    parts: Sequence[RoundNoise | StructuredNoise],
-    prior: NormalPrior,
-) -> np.ndarray:
-    """Noise that depends on parameters, averaged around the mode of all that was released.
+@dataclass(frozen=True, eq=False)
+class _NoiseAtMode:
+    """Noise that depends on parameters, averaged around the mode of all that was released."""
 
-    Parameters
-    ----------
-    means_at : callable
-        Means of the rounds and their derivatives at parameters.
-    start : tuple
-        theta^ and the means there.
-    scaled : tuple of array
-        What means are multiplied by, and what was released.
-    fixed, added : array, shape (T p, T p)
-        The covariance that does not depend on parameters, and a first average of the other.
-    """
-    (theta, at), (scaling, observed) = start, scaled
-    for _ in range(MODE_STEPS):
-        slope = scaling @ at.slope
-        solved = np.linalg.solve(fixed + added, slope)
-        precision = slope.T @ solved + prior.precision
-        covariance = np.linalg.inv(precision)
-        climb = solved.T @ (observed - scaling @ at.mean) + prior.precision @ (prior.mean - theta)
-        step = covariance @ climb
-        size = np.sqrt(step @ precision @ step / len(step))
-        theta = theta + step * min(1.0, LONGEST_STEP / size)
-        at = means_at(theta)
-        added = _average_noise(parts, at, covariance)
-    return added
+    model: RecordModel
+    releases: Sequence[NoisyScore]
+    large: tuple[Rows, np.ndarray]
+    kinds: RecordKinds
+    geometry: _Geometry
+    sds: tuple[float, float]
+    prior: NormalPrior
+
+    def average(
+        self, theta: np.ndarray, at: _RoundMeans, fixed: np.ndarray, added: np.ndarray
+    ) -> np.ndarray:
+        """That average, shape (T p, T p), by steps to the mode from theta^.
+
+        `at` are the means at theta^, `fixed` is the covariance that does not depend on parameters,
+        and `added` a first average of the noise that does.
+        """
+        prior, scaling = self.prior, self.geometry.scaling
+        parts = self.geometry.noises(np.eye(len(fixed)), *self.sds)
+        prepared = [r.clipped for r in self.releases]
+        observed = np.concatenate([r.value for r in self.releases])
+        for _ in range(MODE_STEPS):
+            slope = scaling @ at.slope
+            solved = np.linalg.solve(fixed + added, slope)
+            precision = slope.T @ solved + prior.precision
+            covariance = np.linalg.inv(precision)
+            climb = solved.T @ (observed - scaling @ at.mean)
+            step = covariance @ (climb + prior.precision @ (prior.mean - theta))
+            size = np.sqrt(step @ precision @ step / len(step))
+            theta = theta + step * min(1.0, LONGEST_STEP / size)
+            at = _RoundMeans.of(self.model, theta, *self.large, prepared, self.kinds.means)
+            added = _average_noise(parts, at, covariance)
+        return added
 
 
 def _at_nodes(

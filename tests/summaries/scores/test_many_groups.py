@@ -1,0 +1,90 @@
+"""Summaries of hierarchies with many groups: noise of the curvature explains no wrong scale."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_private as pmp
+from pymc_private.summaries.noise import SimulatedNoise
+from pymc_private.summaries.noise_aware_model import noise_aware_model
+from pymc_private.summaries.scores.model_scores import score_mechanism
+from pymc_private.summaries.scores.score_likelihood import MANY_GROUPS
+
+SIGMA, SLOPE, BOUND, MU = 0.8, 0.3, 15.0, 0.23
+
+
+def outcomes(group: np.ndarray, x: np.ndarray, effect: np.ndarray, rng: Any) -> np.ndarray:
+    """Give normal outcomes within their domain."""
+    eta = effect[group] + SLOPE * x
+    return np.clip(eta + SIGMA * rng.standard_normal(len(x)), -BOUND, BOUND)
+
+
+@lru_cache
+def released(groups: int, n: int) -> tuple:
+    """Give a private hierarchy, its mechanism, a release of simulated records, and the effects."""
+    rng = np.random.default_rng(5)
+    group, x = rng.integers(0, groups, n), rng.uniform(-1, 1, n)
+    effect = 1.0 + 0.45 * rng.standard_normal(groups)
+    y = outcomes(group, x, effect, rng)
+    with pm.Model(coords={"row": np.arange(n), "group": np.arange(groups)}) as model:
+        effects = pm.Normal(
+            "effect", pm.Normal("mean"), pm.LogNormal("sd", -0.7, 0.5), dims="group"
+        )
+        eta = effects[pm.Data("g", group, dims="row")] + pm.Normal("slope") * pm.Data("x", x)
+        pm.Normal("y", eta, pm.LogNormal("sigma", 0, 0.5), observed=y, dims="row")
+    domain = {"x": (-1.0, 1.0), "g": pmp.Categories(range(groups)), "y": (-BOUND, BOUND)}
+    private = pmp.privatize(model, records="row", domain=domain)
+    mechanism = score_mechanism(private, MU)
+    found = mechanism.release({"g": group, "x": x, "y": y}, SimulatedNoise(rng))
+    return private, mechanism, found, effect
+
+
+def true_point(mechanism: Any, effect: np.ndarray, sigma: float) -> np.ndarray:
+    """Give the unconstrained parameters of the records, but for sigma, shape (1, p)."""
+    natural = {"effect": effect, "mean": 1.0, "sd": 0.45, "slope": SLOPE, "sigma": sigma}
+    return mechanism.parameters.unconstrained({k: np.array([v]) for k, v in natural.items()})
+
+
+@pytest.mark.parametrize("groups", [MANY_GROUPS + 4, 4])
+def test_noise_of_many_groups_does_not_depend_on_parameters(groups):
+    _, mechanism, found, _ = released(groups, 60 * groups)
+    pooled = mechanism.pooled(found)
+    rounds, p, _ = pooled.curvature_noise.scaling.shape
+    means = 5.0 * np.random.default_rng(0).standard_normal((2, rounds * p))
+    first, second = pooled.covariance(means, np.ones(2))
+    assert np.array_equal(first, second) == (groups > MANY_GROUPS)
+
+
+def test_a_wrong_scale_is_contradicted_the_more_the_more_it_is_wrong():
+    """With noise that grows with sigma the scores would allow of any."""
+    _, mechanism, found, effect = released(MANY_GROUPS + 4, 1_500)
+    likelihood = mechanism.log_likelihood(found)
+    right, wrong, worse = (
+        float(likelihood(true_point(mechanism, effect, SIGMA * factor))[0])
+        for factor in (1.0, 1.5, 2.25)
+    )
+    assert right - wrong > 20.0
+    assert right - worse > 2.5 * (right - wrong)
+
+
+@pytest.mark.audit
+def test_intervals_of_85_groups_hold_scale_spread_and_effects():
+    """The scale was 5 of its own standard deviations too large, the spread too small."""
+    private, mechanism, found, effect = released(85, 10_000)
+    with noise_aware_model(private, mechanism, found):
+        idata = pm.sample(
+            300, tune=500, chains=2, cores=1, random_seed=1, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    draws = idata.posterior
+    for name, value in (("sigma", SIGMA), ("sd", effect.std()), ("slope", SLOPE)):
+        one = draws[name].to_numpy()
+        assert abs(one.mean() - value) < 3.5 * one.std(), name
+    effects = draws["effect"].to_numpy().reshape(-1, 85)
+    away = (effects.mean(axis=0) - effect) / effects.std(axis=0)
+    assert 0.7 < np.sqrt(np.mean(away**2)) < 1.3

@@ -90,6 +90,7 @@ def _quiet(work: Callable[[], Result], fail: Callable[[str], NoReturn]) -> Resul
         cause, is_memory = _cause(error), isinstance(error, MemoryError)
     if own is not None:
         own.__cause__ = own.__context__ = None
+        own.__dict__.pop("__notes__", None)
         raise own
     if is_memory:
         raise MemoryError

@@ -70,8 +70,8 @@ ELSEWHERE = {
 """What to write in place of attributes that a plan has not."""
 
 HIERARCHY_CAUTION = (
-    "a hierarchy: how well intervals hold was measured for few settings, mostly 10, 30 or 85 groups "
-    "of about 100 records each; plan.coverage() simulates yours"
+    "a hierarchy: how well intervals hold was measured for few settings, mostly 10, 30 or 85 "
+    "groups of about 100 records each; plan.coverage() simulates yours"
 )
 """What a plan says of parameters above those that records read."""
 

@@ -42,8 +42,10 @@ def test_no_error_is_quoted_whatever_its_type(kind):
 
 
 def test_errors_of_our_own_lose_what_they_came_from():
+    own = Unsupported("of ours")
+    own.__notes__ = [SECRET]
     with pytest.raises(Unsupported, match="of ours") as caught:
-        hide_quotes(failing(Unsupported("of ours")), *UNREADABLE)
+        hide_quotes(failing(own), *UNREADABLE)
     assert SECRET not in printed(caught)
 
 

@@ -62,7 +62,7 @@ PILOT_ERROR = 0.01
 """Share of the variance of outcomes that is added to each pilot by itself."""
 MOST_KEPT = 0.15
 """Share of entries that are not zero below which a sparse matrix is faster than a dense one."""
-MANY_GROUPS = 20
+MANY_GROUPS = 25
 """Coefficients of groups from which on noise that depends on parameters is averaged: with 10 groups
 intervals of slopes would be too short by it, with 30 scales are too large without it (measured)."""
 MODE_STEPS, LONGEST_STEP = 4, 3.0
@@ -378,7 +378,8 @@ class _NoiseAtMode:
         """That average, shape (T p, T p), by steps to the mode from theta^.
 
         `at` are the means at theta^, `fixed` is the covariance that does not depend on parameters,
-        and `added` a first average of the noise that does.
+        and `added` a first average of the noise that does, which is what is left where a precision
+        is not positive to the digits of doubles.
         """
         prior, scaling = self.prior, self.geometry.scaling
         parts = self.geometry.noises(np.eye(len(fixed)), *self.sds)
@@ -387,15 +388,21 @@ class _NoiseAtMode:
         for _ in range(MODE_STEPS):
             slope = scaling @ at.slope
             solved = np.linalg.solve(fixed + added, slope)
-            precision = slope.T @ solved + prior.precision
-            covariance = np.linalg.inv(precision)
+            precision = _symmetric(slope.T @ solved + prior.precision)
+            if not np.linalg.eigvalsh(precision)[0] > 0.0:  # priors so wide that digits run out
+                return added
+            covariance = _symmetric(np.linalg.inv(precision))
             climb = solved.T @ (observed - scaling @ at.mean)
             step = covariance @ (climb + prior.precision @ (prior.mean - theta))
-            size = np.sqrt(step @ precision @ step / len(step))
-            theta = theta + step * min(1.0, LONGEST_STEP / size)
+            size = max(np.sqrt(step @ precision @ step / len(step)), LONGEST_STEP)
+            theta = theta + step * (LONGEST_STEP / size)
             at = _RoundMeans.of(self.model, theta, *self.large, prepared, self.kinds.means)
             added = _average_noise(parts, at, covariance)
         return added
+
+
+def _symmetric(matrix: np.ndarray) -> np.ndarray:
+    return (matrix + matrix.T) / 2.0
 
 
 def _at_nodes(

@@ -62,14 +62,29 @@ def test_noise_of_many_groups_does_not_depend_on_parameters(groups):
 
 def test_a_wrong_scale_is_contradicted_the_more_the_more_it_is_wrong():
     """With noise that grows with sigma the scores would allow of any."""
-    _, mechanism, found, effect = released(MANY_GROUPS + 4, 1_500)
+    _, mechanism, found, effect = released(MANY_GROUPS + 4, 3_000)
     likelihood = mechanism.log_likelihood(found)
     right, wrong, worse = (
         float(likelihood(true_point(mechanism, effect, SIGMA * factor))[0])
         for factor in (1.0, 1.5, 2.25)
     )
     assert right - wrong > 20.0
-    assert right - worse > 2.5 * (right - wrong)
+    assert right - worse > 3.5 * (right - wrong)
+
+
+@pytest.mark.parametrize("width", [1e3, 1e4])
+def test_priors_so_wide_that_digits_run_out_leave_a_finite_likelihood(width):
+    rng, n, groups = np.random.default_rng(1), 3_000, MANY_GROUPS
+    group, x = rng.integers(0, groups, n), rng.uniform(-1, 1, n)
+    y = np.clip(rng.standard_normal(n), -8, 8)
+    with pm.Model(coords={"row": np.arange(n)}) as model:
+        effects, slope = pm.Normal("a", 0, width, shape=groups), pm.Normal("s", 0, width)
+        eta = effects[pm.Data("g", group, dims="row")] + slope * pm.Data("x", x)
+        pm.Normal("y", eta, pm.LogNormal("sigma", 0, 0.5), observed=y, dims="row")
+    domain = {"x": (-1.0, 1.0), "g": pmp.Categories(range(groups)), "y": (-8.0, 8.0)}
+    mechanism = score_mechanism(pmp.privatize(model, records="row", domain=domain), 0.5)
+    found = mechanism.release({"g": group, "x": x, "y": y}, SimulatedNoise(rng))
+    assert np.isfinite(mechanism.pooled(found).noise_covariance).all()
 
 
 @pytest.mark.audit

@@ -27,9 +27,9 @@ G = F^-1/2 B' Sigma^-1,
 v the second moment of the projected terms, whose ratio is held within 1/20 and 20. Nothing but
 released numbers and the model enters.
 
-The two others grow with the means, that is, away from theta^: what scores say against a parameter
-is then bounded. What many coefficients of groups gain by a larger scale of the outcomes is not, so
-that the two are held at their average around the mode of what was released where groups are many.
+The two others grow with the means, that is, away from theta^, so that what scores say against a
+parameter is bounded. With many groups posteriors then strayed to larger scales of the outcomes, and
+the two are held at their average around the mode of what was released.
 """
 
 from __future__ import annotations

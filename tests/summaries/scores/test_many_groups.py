@@ -89,7 +89,7 @@ def test_priors_so_wide_that_digits_run_out_leave_a_finite_likelihood(width):
 
 @pytest.mark.audit
 def test_intervals_of_85_groups_hold_scale_spread_and_effects():
-    """The scale was 5 of its own standard deviations too large, the spread too small."""
+    """With noise that grows with parameters the scale strays, and with it the spread."""
     private, mechanism, found, effect = released(85, 10_000)
     with noise_aware_model(private, mechanism, found):
         idata = pm.sample(

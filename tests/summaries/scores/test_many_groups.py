@@ -89,7 +89,7 @@ def test_priors_so_wide_that_digits_run_out_leave_a_finite_likelihood(width):
 
 @pytest.mark.audit
 def test_intervals_of_85_groups_hold_scale_spread_and_effects():
-    """With noise that grows with parameters the scale strays, and with it the spread."""
+    """With noise that grows with parameters sigma is .91 +- .04, and the slope half as precise."""
     private, mechanism, found, effect = released(85, 10_000)
     with noise_aware_model(private, mechanism, found):
         idata = pm.sample(
@@ -99,7 +99,7 @@ def test_intervals_of_85_groups_hold_scale_spread_and_effects():
     draws = idata.posterior
     for name, value in (("sigma", SIGMA), ("sd", effect.std()), ("slope", SLOPE)):
         one = draws[name].to_numpy()
-        assert abs(one.mean() - value) < 3.5 * one.std(), name
+        assert abs(one.mean() - value) < min(0.06, 3.5 * one.std()), name
     effects = draws["effect"].to_numpy().reshape(-1, 85)
     away = (effects.mean(axis=0) - effect) / effects.std(axis=0)
     assert 0.7 < np.sqrt(np.mean(away**2)) < 1.3

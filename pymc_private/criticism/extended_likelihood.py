@@ -23,10 +23,10 @@ from pymc_private.errors import Incompatible
 from pymc_private.summaries.density.quadrature_model import QuadratureModel
 from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.scores.clipped_scores import RecordModel, Rows
-from pymc_private.summaries.scores.curvature_noise import StructuredNoise
 from pymc_private.summaries.scores.pilot import ModelAtPoint, model_at_point, score_mean
+from pymc_private.summaries.scores.quadratic_noise import RoundNoise, StructuredNoise
 from pymc_private.summaries.scores.read_parameters import all_parameters, natural_at, of_read
-from pymc_private.summaries.scores.score_likelihood import PooledLikelihood, RoundNoise
+from pymc_private.summaries.scores.score_likelihood import PooledLikelihood
 from pymc_private.summaries.scores.score_mechanism import reference_of
 
 UNSEEN = 1e12

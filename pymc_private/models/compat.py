@@ -168,6 +168,32 @@ def monte_carlo_errors(values: np.ndarray, quantile: float | None = None) -> np.
         return np.asarray(az.mcse(dataset, **words)["x"].values, dtype=float)
 
 
+def chain_quality(values: np.ndarray) -> tuple[float, float]:
+    """The least bulk effective sample size and the largest R-hat of chains (chains, draws, k)."""
+    import arviz as az
+
+    dataset = xr.Dataset({"x": ((*SAMPLE_DIMS, "element"), values)})
+    with _silenced_arviz():
+        effective, spread = az.ess(dataset, method="bulk")["x"], az.rhat(dataset)["x"]
+    return float(np.min(effective.values)), float(np.max(spread.values))
+
+
+@contextmanager
+def quiet_sampling() -> Iterator[None]:
+    """Silence logs and warnings of samplers (divergences, speed): they depend on the data."""
+    loggers = [logging.getLogger(name) for name in ("pymc", "nutpie", "numpyro", "jax")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
 def smoothed_weights(log_ratios: np.ndarray) -> tuple[np.ndarray, float]:
     """Pareto-smoothed importance weights that sum to one, shape (S,), and the shape of their tail.
 

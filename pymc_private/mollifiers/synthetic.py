@@ -6,10 +6,7 @@ the window around the prior predictive alone (T15).
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +15,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_private.errors import DomainError, NotCertified, Unsupported
 from pymc_private.models import declare
+from pymc_private.models.compat import quiet_sampling
 from pymc_private.models.data_variables import embedded_arrays
 from pymc_private.mollifiers.mollified import Mollified
 from pymc_private.mollifiers.mollify import mollify
@@ -130,7 +128,7 @@ def mollified_posterior_predictive(
     reads_rows = _check_secrets(original, declare.public_names(public), constants)
     n = _record_count(original)
     reference = PriorPredictiveReference(original, n if reads_rows else None)
-    with _quiet_pymc():
+    with quiet_sampling():
         samples = idata if idata is not None else _sample_posterior(original, dict(sampling or {}))
         rows = _predictive_rows(original, samples, n, reads_rows)
     return mollify(rows, reference, epsilon, total=total, estimate=estimate, pool=pool)
@@ -212,17 +210,3 @@ def _predictive_rows(model: pm.Model, samples: Any, n: int, reads_rows: bool) ->
     if reads_rows:
         parts.insert(0, picked[2][:, None].astype(float))
     return np.concatenate(parts, axis=1)
-
-
-@contextmanager
-def _quiet_pymc() -> Iterator[None]:
-    """Silence the log and the warnings of PyMC: they depend on the data."""
-    logger = logging.getLogger("pymc")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)

@@ -11,11 +11,9 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
-import logging
 import secrets
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -24,7 +22,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.models.compat import to_dataset
+from pymc_private.models.compat import quiet_sampling, to_dataset
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.validation import is_number
 from pymc_private.samplers.randomness import (
@@ -185,10 +183,10 @@ def sample_nuts(
     seed = randomness.below(2**31) if isinstance(randomness, SeededRandomness) else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        importlib.import_module(BACKENDS[backend])  # JAX cannot be imported inside `_silenced`
+        importlib.import_module(BACKENDS[backend])  # JAX cannot be imported inside `quiet_sampling`
     # The model kept in a plan may have been modified; this one is built from the checked base.
     model = replace(private).model
-    with _silenced():
+    with quiet_sampling():
         samples = _RUNNERS[backend](model, draws, tune, seed)
     posterior = to_dataset(samples)
     return {
@@ -267,19 +265,3 @@ _RUNNERS: dict[str, Callable[[pm.Model, int, int, int | None], Any]] = {
     "numpyro": _jax_runner("numpyro"),
     "blackjax": _jax_runner("blackjax"),
 }
-
-
-@contextmanager
-def _silenced() -> Iterator[None]:
-    """Suppress logs and warnings of a run (divergences, speed), which depend on the data."""
-    loggers = [logging.getLogger(name) for name in ("pymc", "nutpie", "numpyro", "jax")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

@@ -1,9 +1,9 @@
 """Simulation-based calibration of a summary plan: how often its intervals hold the parameters.
 
 Parameters are drawn from the prior and records from the model, the mechanism releases its summary
-with simulated noise, and the posterior of that summary is found by importance sampling. If the
-likelihood of the summary is right, central intervals of mass q hold the parameters in a share q of
-all simulations (Cook, Gelman and Rubin 2006). No data are read.
+with simulated noise, and the posterior of that summary is found by importance sampling or NUTS
+(`simulated_summaries`). If the likelihood of the summary is right, central intervals of mass q hold
+the parameters in a share q of all simulations (Cook, Gelman and Rubin 2006). No data are read.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SHORT_BY = 0.03
 """Intervals fall short if they hold this much less than their mass by two standard errors more."""
 SHOWN_PARAMETERS = 40
 NOT_FOUND = (
-    "importance sampling did not find their posterior, which says nothing for or against the plan; "
-    "pm.sample may"
+    "neither importance sampling nor NUTS found their posterior, which says nothing for or against "
+    "the plan; longer chains of pm.sample may"
 )
 
 
@@ -57,8 +57,8 @@ class Coverage:
     refused, failed : int
         Simulations whose summary would be refused, or could not be read.
     not_found : int
-        Simulations whose posterior importance sampling did not find (fewer than 100 effective
-        draws). They are left out: their intervals are those of a few draws.
+        Simulations whose posterior neither importance sampling nor NUTS found (fewer than 100
+        effective draws). They are left out: their intervals are those of a few draws.
     outside : dict of str to float
         Share of simulated outcomes that lay outside their domain and were clipped to it, by name.
     """
@@ -293,7 +293,7 @@ class _Study:
         got = f"{self.summaries.refused} refused, {self.summaries.failed} failed"
         do = "this plan is not worth its budget: a larger epsilon, fewer parameters or more records"
         if self.not_found:
-            got += f", {self.not_found} whose posterior importance sampling did not find"
-            do = "draws= more, or simulate summaries and sample them by pm.sample"
+            got += f", {self.not_found} whose posterior importance sampling and NUTS did not find"
+            do = "draws= more, or simulate summaries and sample them by longer chains of pm.sample"
         do = "; ".join([do, *outside_sentences(self.summaries.outside)])
         return DomainError("no simulated summary could be read", got=got, do=do)

@@ -14,6 +14,7 @@ import numpy as np
 
 from pymc_private.errors import DomainError
 from pymc_private.summaries.noise import LatticeNoise, exact_total
+from pymc_private.summaries.weighted_sums import BoundedSum, unweighted
 
 Totals = list[list[int]]
 """Integers of each sum, in the order of their release."""
@@ -57,9 +58,17 @@ class GivenTotals:
         """The next sum, with its noise; no chunk is read."""
         return self._noise.noisy_total(self._left.pop(0), bound, positive, mu)
 
+    def totals(self, chunks: Iterable[Any], sums: Sequence[BoundedSum], weight: int) -> list:
+        """The next sums of matrices, with their noise; no chunk is read."""
+        return [m for one in sums for m in self._noise.noisy(unweighted(one, self._left.pop(0)))]
+
     def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
         """As of the noise."""
         return self._noise.sd(bound, positive, mu, k)
+
+    def term_sd(self, one: BoundedSum, k: int) -> float:
+        """As of the noise."""
+        return self._noise.term_sd(one, k)
 
 
 def added_totals(parts: Iterable[Totals]) -> Totals:

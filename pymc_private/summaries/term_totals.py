@@ -15,7 +15,13 @@ import numpy as np
 
 from pymc_private.summaries.exact_totals import Totals
 from pymc_private.summaries.noise import LatticeNoise, exact_total
-from pymc_private.summaries.protocol import RecordTable, SumNoise
+from pymc_private.summaries.protocol import RecordTable, SummaryNoise, SumNoise
+from pymc_private.summaries.weighted_sums import (
+    WEIGHT_ONE,
+    BoundedSum,
+    exact_matrix,
+    unweighted,
+)
 
 Chunk = dict[str, np.ndarray]
 
@@ -72,6 +78,44 @@ class TermTotals:
             return noise.noisy_total(total, self.bound, self.positive, mu)
         chunks = (self.terms(chunk)[:count] for chunk, count in table.chunks(size))
         return np.asarray(noise.total(chunks, self.bound, self.positive, mu))
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixTotals:
+    """What the records of a chunk add to a sum of positive semidefinite matrices, in integers.
+
+    Attributes
+    ----------
+    factors : callable
+        A chunk to the vectors f_j, shape (rows, m, p), of each row's matrix sum_j f_j f_j'.
+    bound : float
+        The largest Frobenius norm of a row's matrix.
+    common : SentOnce, optional
+        What is sent to workers once for several sums.
+    """
+
+    factors: Callable[[Chunk], np.ndarray]
+    bound: float
+    common: SentOnce | None = None
+
+    def __call__(self, chunk: Chunk, count: int) -> Totals:
+        """Sums over the true rows."""
+        return [exact_matrix(self.factors(chunk)[:count], self.bound)]
+
+    def noisy(
+        self, table: RecordTable, noise: SummaryNoise, size: int, mu: float
+    ) -> tuple[np.ndarray, float]:
+        """The noisy matrix of a table in chunks of `size`, and its noise on the diagonal."""
+        one = BoundedSum(self.bound, True, mu)
+        if isinstance(noise, LatticeNoise) and getattr(table, "reads_on_workers", False):
+            (matrix,) = noise.noisy(unweighted(one, table.sum_up(self, size)[0]))
+        else:
+            chunks = (
+                (np.zeros(count, dtype=bool), [self.factors(chunk)[:count]])
+                for chunk, count in table.chunks(size)
+            )
+            (matrix,) = noise.totals(chunks, [one], WEIGHT_ONE)
+        return matrix, noise.term_sd(one, matrix.size)
 
 
 def ones(chunk: Chunk) -> np.ndarray:

@@ -28,8 +28,10 @@ GRAM_BITS = 18
 """The root of a bound is between 2**17 and 2**18 widths of the lattice of vectors."""
 ROOM = 2.0**-12
 """What the bound of a Gram term exceeds K by, so that rounding to the nearest integers fits."""
-MOST_FACTORS, MOST_LENGTH = 64, 2**12
+MOST_FACTORS, MOST_LENGTH = 2**10, 2**12
 """Vectors of one term, and their length: products stay below 2**53."""
+FEW_FACTORS = 4
+"""Vectors of one term whose products are taken pair by pair."""
 MOST_ROWS = 2**16
 """Vectors whose products, each below 2**36, are added in doubles."""
 ROWS_SUMMED = 2**20
@@ -116,19 +118,14 @@ class GramLattice:
         """Whether |sum_j v_j v_j'|_F may exceed M, and that norm.
 
         Its square is the sum of (v_j . v_k)^2. The products are exact, since they are below 2^53;
-        so is the norm for m = 1. Else squares and their sum are off by less than 2^-40.
+        so is the norm for m = 1. Else squares and their sum are off by less than 2^-32 of it: they
+        are at most 2^20 numbers of one sign.
         """
-        m = vectors.shape[1]
-        if m == 1:
+        if vectors.shape[1] == 1:
             norm = (vectors[:, 0] ** 2).sum(axis=1)
             return norm > self.most, norm
-        squares = np.zeros(len(vectors))
-        for j in range(m):
-            for k in range(j + 1):
-                product = (vectors[:, j] * vectors[:, k]).sum(axis=1)
-                squares += (1.0 if j == k else 2.0) * product**2
-        norm = np.sqrt(squares)
-        return norm * (1.0 + 2.0**-40) > self.most, norm
+        norm = np.sqrt(_squared_norms(vectors))
+        return norm * (1.0 + 2.0**-30) > self.most, norm
 
     def total(self, vectors: np.ndarray) -> list[int]:
         """The sum of the terms, row by row on and above the diagonal, exactly."""
@@ -142,9 +139,28 @@ class GramLattice:
             total = [a + b for a, b in zip(total, found, strict=True)]
         return total
 
-    def squared_sensitivity(self, substitute: bool) -> int:
-        """Upper bound of |t - t'|_F^2, or of |t|_F^2 under add/remove, in units of gamma^2."""
-        return (2 if substitute else 1) * self.most**2
+    def squared_sensitivity(self, entries: int, substitute: bool, parts: bool = False) -> int:
+        """Upper bound of |t - t'|_F^2, or of |t|_F^2 under add/remove, in units of gamma^2.
+
+        `entries` is 1 for numbers, of [0, M]; `parts` as of `TermLattice.squared_sensitivity`.
+        """
+        is_number = entries == 1 and not parts
+        return (2 if substitute and not is_number else 1) * self.most**2
+
+
+def _squared_norms(vectors: np.ndarray) -> np.ndarray:
+    """|sum_j v_j v_j'|_F^2 of integer vectors (c, m, p), each row by itself in a fixed order."""
+    count, m, p = vectors.shape
+    if m > FEW_FACTORS:
+        others = np.swapaxes(vectors, 1, 2)
+        products = vectors @ others if m <= p else others @ vectors  # exact
+        return np.add.reduce(np.ascontiguousarray(products.reshape(count, -1).T) ** 2, axis=0)
+    squares = np.zeros(count)
+    for j in range(m):
+        for k in range(j + 1):
+            product = (vectors[:, j] * vectors[:, k]).sum(axis=1)
+            squares += (1.0 if j == k else 2.0) * product**2
+    return squares
 
 
 def _as_they_are(chunk: WeightedChunk) -> WeightedChunk:
@@ -210,6 +226,17 @@ class WeightedSums:
             every, some = vector_totals(lattice, part, light, COMPILER.loops)
         less = WEIGHT_ONE - self.weight
         return [WEIGHT_ONE * a - less * b for a, b in zip(every, some, strict=True)]
+
+
+def exact_matrix(factors: np.ndarray, bound: float) -> list[int]:
+    """The exact sum of the matrices of rows of factors (c, m, p), in units of their lattice."""
+    none = np.zeros(len(factors), dtype=bool)
+    return gram_totals(GramLattice(bound), factors, none, COMPILER.loops)[0]
+
+
+def unweighted(one: BoundedSum, total: list[int]) -> WeightedSums:
+    """An exact sum in units of its lattice, every record of weight 1."""
+    return WeightedSums([one], WEIGHT_ONE, [[WEIGHT_ONE * entry for entry in total]])
 
 
 def vector_totals(

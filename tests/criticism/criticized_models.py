@@ -13,6 +13,7 @@ from pymc_private.criticism.charged_check import noisy_sums
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
 from pymc_private.summaries.scores.model_scores import score_mechanism
 from pymc_private.summaries.summary_job import records_of
+from tests.summaries.packed_matrices import PackedMatrices
 
 N = 2000
 DOMAIN = {"x": (-1, 1), "z": (-1, 1)}
@@ -106,7 +107,7 @@ def planted_summary():
     return pmp.summarize(plan, random_seed=2, progressbar=False)
 
 
-class CountedNoise(SimulatedNoise):
+class CountedNoise(PackedMatrices, SimulatedNoise):
     """Simulated noise that adds up the squared mu of its sums."""
 
     spent = Fraction(0)

@@ -22,6 +22,7 @@ import scipy
 import pymc_private as pmp
 from pymc_private.summaries.noise import SimulatedNoise
 from pymc_private.summaries.sums.sum_mechanism import SumMechanism
+from tests.summaries.packed_matrices import PackedMatrices
 
 N, RELEASES = 200, 6
 ETA = np.linspace(-5.0, 5.0, 121)
@@ -40,7 +41,7 @@ class Stage:
     is_laplace: bool = False
 
 
-class Recorded(SimulatedNoise):
+class Recorded(PackedMatrices, SimulatedNoise):
     """Simulated noise that keeps what it gave."""
 
     def __init__(self, seed: int) -> None:

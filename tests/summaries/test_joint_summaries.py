@@ -18,6 +18,7 @@ from pymc_private.summaries.joint_release import _JointJob
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
 from pymc_private.summaries.summary_job import records_of
 from tests.summaries.normal_sum import NormalSum, normal_private
+from tests.summaries.packed_matrices import PackedMatrices
 
 N = 120
 AUDIT = pytest.mark.audit
@@ -183,7 +184,7 @@ def scored(which, *, seed=0, bound=1.0, n=600, epsilon=1.0, reference=None, **wo
     )  # fmt: skip
 
 
-class CountedNoise(SimulatedNoise):
+class CountedNoise(PackedMatrices, SimulatedNoise):
     """Simulated noise that adds up what its sums cost."""
 
     spent = Fraction(0)

@@ -17,7 +17,8 @@ import pymc_private as pmp
 from pymc_private.errors import DomainError, PymcPrivateError
 from pymc_private.privacy import Guarantee
 from pymc_private.release.charge import UnsavedRelease
-from pymc_private.summaries import choose_mechanism
+from pymc_private.summaries import nuts_posterior, choose_mechanism, simulated_summaries
+from pymc_private.summaries.nuts_posterior import NutsDraws
 from pymc_private.summaries.choose_mechanism import SummaryRequest
 from pymc_private.summaries.importance import WeightedDraws
 from pymc_private.summaries.simulated_summaries import SimulatedSummaries
@@ -521,7 +522,31 @@ def test_a_posterior_that_is_not_found_is_no_narrow_one(plan, monkeypatch):
     assert (found.simulations, found.not_found) == (2, 2)
     assert "2 more could not be judged" in found.sentence
     assert "says nothing for or against the plan" in repr(found)
-    with pytest.raises(DomainError, match="importance sampling did not find"):
+    with pytest.raises(DomainError, match="importance sampling and NUTS did not find"):
+        plan.coverage(simulations=1, draws=400, progressbar=False)
+
+
+def test_nuts_finds_what_importance_sampling_does_not(plan, monkeypatch):
+    """The posterior of a normal mean is known; coverage counts it by its independent draws."""
+    one = WeightedDraws(np.zeros((400, 1)), np.eye(400)[0])
+    monkeypatch.setattr(simulated_summaries, "importance_draws", lambda *words, **more: one)
+    noted, start = [], plan.mechanism.start
+
+    def noting(released):
+        noted.append(start(released))
+        return noted[-1]
+
+    monkeypatch.setattr(plan.mechanism, "start", noting)
+    found = SimulatedSummaries(plan, 400, np.random.default_rng(3)).posterior_at(np.zeros((1, 1)))
+    (center, covariance), sd = noted[-1], float(found.sd[0])
+    assert isinstance(found, NutsDraws)
+    assert 100 < found.effective < len(found.points)
+    assert abs(float(found.mean[0] - center[0])) < 4 * sd / np.sqrt(found.effective)
+    assert sd == pytest.approx(float(np.sqrt(covariance[0, 0])), rel=0.15)
+    counted = plan.coverage(simulations=2, draws=400, progressbar=False)
+    assert (counted.simulations, counted.not_found) == (2, 0)
+    monkeypatch.setattr(nuts_posterior, "MOST_SPREAD", 0.5)  # chains that disagree
+    with pytest.raises(DomainError, match="importance sampling and NUTS did not find"):
         plan.coverage(simulations=1, draws=400, progressbar=False)
 
 

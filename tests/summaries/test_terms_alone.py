@@ -14,11 +14,12 @@ from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.summaries.lattice import TermLattice
 from pymc_private.summaries.noise import NoiseScale
 from pymc_private.summaries.scores.model_scores import score_mechanism
+from tests.summaries.packed_matrices import PackedMatrices
 
 N = 240
 
 
-class ToldSums:
+class ToldSums(PackedMatrices):
     """Noise that keeps the integer terms, and tells every run the sums of the first one."""
 
     def __init__(self, scale):

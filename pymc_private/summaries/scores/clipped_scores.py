@@ -27,16 +27,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, Protocol
 
 import numpy as np
 
 from pymc_private.summaries.compiled.compiler import CENTERS, COMPILER, SCORES
 from pymc_private.summaries.density.outcome_nodes import sums_of_rows
-from pymc_private.summaries.lattice import pack_symmetric
 from pymc_private.summaries.scores.compiled_centers import compiled_centers, has_compiled_centers
 from pymc_private.summaries.scores.compiled_scores import two_valued_terms
+from pymc_private.summaries.scores.row_products import RowBlocks
 from pymc_private.summaries.scores.structure import Structure
 from pymc_private.summaries.scores.symmetric import matrix_power
 from pymc_private.summaries.scores.two_valued_score import TwoValuedScore, two_valued_score
@@ -195,20 +195,14 @@ class FramedRows:
         """|u| at the nodes, shape (N, Q)."""
         return _norm(self.scores)
 
-    def lift(self, inner: np.ndarray) -> np.ndarray:
-        """Q B Q' of matrices of shape (N, m, m), shape (N, p, p)."""
-        count, m, p = self.basis.shape
-        found = np.zeros((count, p, p))
-        for k in range(m):
-            right = sum(inner[:, k, i, None] * self.basis[:, i] for i in range(m))
-            found += self.basis[:, k, :, None] * right[:, None, :]
-        return found
+    @cached_property
+    def blocks(self) -> RowBlocks:
+        """The basis, for sums over the rows."""
+        return RowBlocks(self.basis)
 
     def weighted_sum(self, inner: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The sum of weights Q B Q' over the rows, shape (p, p)."""
-        p = self.basis.shape[2]
-        right = np.einsum("nkl,nlj->nkj", inner * weights[:, None, None], self.basis)
-        return self.basis.reshape(-1, p).T @ right.reshape(-1, p)
+        return self.blocks.products(inner * weights[:, None, None], self.blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,10 +239,6 @@ class ClippedRows:
         for k in range(1, len(psi)):
             found += psi[k][:, :, None] * basis[:, k][:, None, :]
         return found
-
-    def packed_curvatures(self) -> np.ndarray:
-        """w Q B Q' of each row, packed, shape (N, p (p + 1) / 2)."""
-        return pack_symmetric(self.frame.lift(self.curvature * self.weight[:, None, None]))
 
     def curvature_factors(self) -> np.ndarray:
         """Vectors f_j with w Q B Q' = sum_j f_j f_j' of each row, shape (N, m, p)."""
@@ -323,13 +313,6 @@ class ClippedScore:
         clipped = self._clipped(scored)
         return clipped.vectors(y[:, None])[:, 0], clipped.curvature_factors()
 
-    def terms_and_curvatures(self, rows: Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same, and what each record adds to H, packed: shape (N, p (p + 1) / 2)."""
-        clipped = self.at(rows)
-        if self.two_valued is not None:  # whose terms may differ in their last bits
-            return self.terms(rows, y), clipped.packed_curvatures()
-        return clipped.vectors(y[:, None])[:, 0], clipped.packed_curvatures()
-
     def _compiled_terms(
         self, scored: ScoredRows, y: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
@@ -339,9 +322,12 @@ class ClippedScore:
             return None
         return two_valued_terms(loops, scored, self.metric, (self.bound, self.weight_bound), y)
 
-    def curvature_terms(self, rows: Rows) -> np.ndarray:
-        """What each record adds to H, packed, of norm at most K: shape (N, p (p + 1) / 2)."""
-        return self.at(rows).packed_curvatures()
+    def curvature_factors(self, rows: Rows) -> np.ndarray:
+        """Vectors f_j with sum_j f_j f_j' what each record adds to H, of norm at most K.
+
+        Shape (N, m, p).
+        """
+        return self.at(rows).curvature_factors()
 
 
 def score_rows(model: RecordModel, theta: np.ndarray, rows: Rows) -> ScoredRows:
@@ -443,7 +429,12 @@ def _directions(jacobian: np.ndarray, metric: np.ndarray) -> np.ndarray:
     columns = np.ascontiguousarray(np.moveaxis(jacobian, 0, 2).swapaxes(0, 1))  # (p, m, N)
     found = np.zeros(columns.shape)
     for column, entries in zip(columns, metric.T, strict=True):
-        found += column * entries[:, None, None]
+        rows, places = (column != 0.0).any(axis=0), np.flatnonzero(entries)
+        if 4 * rows.sum() > len(rows):  # NaN counts as not 0
+            found[places] += column * entries[places, None, None]
+        else:
+            some = np.ix_(places, np.arange(len(column)), np.flatnonzero(rows))
+            found[some] += column[:, rows] * entries[places, None, None]
     return np.moveaxis(found, 2, 0).swapaxes(1, 2)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import scipy
 
 from pymc_private.errors import NotInformative
 from pymc_private.summaries.protocol import Caution
@@ -93,7 +94,7 @@ def told_directions(
     kept, hidden = np.arange(len(value)), list[int]()
     most = int(MOST_HIDDEN * structure.partly.sum())
     while True:
-        values, vectors = np.linalg.eigh(value[np.ix_(kept, kept)])
+        values, vectors = scipy.linalg.eigh(value[np.ix_(kept, kept)], subset_by_index=[0, 0])
         parts = np.where(structure.partly[kept], vectors[:, 0] ** 2, 0.0)
         k = int(parts.argmax())
         if values[0] >= REFUSE_EIGENVALUE or parts[k] < OWN_PART or len(hidden) == most:

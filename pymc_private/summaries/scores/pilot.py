@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from pymc_private.summaries.scores.clipped_scores import (
     RecordModel,
     Rows,
 )
+from pymc_private.summaries.scores.row_products import RowBlocks
 
 REFERENCE_ERROR = 0.2
 """r: relative error of the reference's distribution of covariates, of each pilot by itself."""
@@ -82,12 +84,10 @@ def score_mean(clipped: ClippedRows, at: ModelAtPoint, weights: np.ndarray) -> M
     With psi at the nodes of theta and s its own score, d E psi / d theta = E[psi s'] A(theta).
     `weights` are n times those of the reference.
     """
-    psi, basis = clipped.psi(at.values), clipped.frame.basis
+    psi, blocks = clipped.psi(at.values), clipped.frame.blocks
     weighted = np.ascontiguousarray(np.moveaxis(psi * (at.mass * weights[:, None]), 0, 1))
-    p = basis.shape[2]
-    flat = basis.reshape(-1, p)
-    mean = weighted.sum(axis=2).reshape(-1) @ flat
-    slope = flat.T @ (weighted @ at.scores @ at.jacobian).reshape(len(flat), -1)
+    mean = weighted.sum(axis=2).reshape(-1) @ blocks.flat
+    slope = blocks.products(weighted @ at.scores, at.blocks)
     inner = weighted @ np.transpose(psi, (1, 2, 0))
     return MeanAt(mean, slope, clipped.frame.weighted_sum(inner, np.ones(len(inner))))
 
@@ -110,13 +110,16 @@ class ModelAtPoint:
     scores: np.ndarray
     jacobian: np.ndarray
 
+    @cached_property
+    def blocks(self) -> RowBlocks:
+        """The Jacobian, for sums over the rows."""
+        return RowBlocks(self.jacobian)
+
     def information(self, weights: np.ndarray) -> np.ndarray:
         """The sum over rows of weights times the information of one record, shape (p, p)."""
         weighted = self.scores * (self.mass * weights[:, None])[:, :, None]
         inner = np.einsum("nqk,nql->nkl", weighted, self.scores, optimize=True)
-        p = self.jacobian.shape[2]
-        right = np.einsum("nkl,nlj->nkj", inner, self.jacobian)
-        return self.jacobian.reshape(-1, p).T @ right.reshape(-1, p)
+        return self.blocks.products(inner, self.blocks)
 
 
 def model_at_point(model: RecordModel, theta: np.ndarray, rows: Rows) -> ModelAtPoint:

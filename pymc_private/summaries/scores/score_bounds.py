@@ -24,6 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 
 from pymc_private.errors import Unsupported
 from pymc_private.summaries.scores.clipped_scores import ClippedRows, FramedRows, clip_rows
@@ -216,7 +217,12 @@ def _enough(frame: FramedRows, weights: np.ndarray, prior: np.ndarray, wider: fl
 
 def _precision(curvature: np.ndarray, second: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """H (J + noise)^-1 H."""
-    return np.asarray(curvature @ np.linalg.solve(second + noise, curvature))
+    try:
+        factor = np.linalg.cholesky(second + noise)
+    except np.linalg.LinAlgError:  # positive but for rounding
+        return np.asarray(curvature @ np.linalg.solve(second + noise, curvature))
+    half = scipy.linalg.solve_triangular(factor, curvature, lower=True, check_finite=False)
+    return np.asarray(half.T @ half)
 
 
 def _curvature_bounds(

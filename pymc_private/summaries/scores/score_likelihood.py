@@ -40,10 +40,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy
 
 from pymc_private.summaries.scores.clipped_scores import ClippedRows, RecordModel, Rows
-from pymc_private.summaries.scores.curvature_noise import StructuredNoise, total_noise
 from pymc_private.summaries.scores.pilot import (
     ModelAtPoint,
     NoisyScore,
@@ -52,7 +50,14 @@ from pymc_private.summaries.scores.pilot import (
     score_mean,
 )
 from pymc_private.summaries.scores.pilot_part import RecordKinds
-from pymc_private.summaries.scores.symmetric import matrix_power
+from pymc_private.summaries.scores.quadratic_noise import (
+    NoiseOfRounds,
+    RoundNoise,
+    StructuredNoise,
+    between,
+)
+from pymc_private.summaries.scores.row_products import RowBlocks, without_zeros
+from pymc_private.summaries.scores.symmetric import matrix_power, symmetric_part
 
 LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO = 0.05, 20.0
 """Between these the variance of outcomes may move away from theta^."""
@@ -60,8 +65,6 @@ MOST_NUMBERS = 150_000
 """Numbers of one batch: parameter vectors times nodes."""
 PILOT_ERROR = 0.01
 """Share of the variance of outcomes that is added to each pilot by itself."""
-MOST_KEPT = 0.15
-"""Share of entries that are not zero below which a sparse matrix is faster than a dense one."""
 MANY_GROUPS = 25
 """Coefficients of groups from which on noise that depends on parameters is averaged: with 10 groups
 intervals of slopes would be too short by it, with 30 scales are too large without it (measured)."""
@@ -69,64 +72,6 @@ MODE_STEPS, LONGEST_STEP = 4, 3.0
 """Steps to the mode around which noise is averaged, and the longest, in standard deviations."""
 NO_MASS = -1000.0
 """Log base of a node that has no mass at theta^."""
-
-
-@dataclass(frozen=True, eq=False)
-class RoundNoise:
-    """Covariance that is quadratic in the means: sums over pairs of rounds t, u.
-
-    sd^2/2 sum_tu [(e_t . e_u) P_t P_u' + (P_t e_u)(P_u e_t)'], e_t = E_t m_t; with `common` false
-    over t = u alone.
-
-    Attributes
-    ----------
-    sd : float
-    scaling : array, shape (T, p, p)
-        E_t. The first rounds, if T is less than their number.
-    projection : array, shape (T, k, p)
-        P_t.
-    common : bool
-    """
-
-    sd: float
-    scaling: np.ndarray
-    projection: np.ndarray
-    common: bool
-
-    def covariance(self, means: np.ndarray) -> np.ndarray:
-        """The covariance at means of shape (S, T, p), shape (S, k, k)."""
-        rounds, k, _ = self.projection.shape
-        if self.sd == 0.0 or rounds == 0:
-            return np.zeros((len(means), k, k))
-        scaled = np.einsum("tab,stb->sta", self.scaling, means[:, :rounds])
-        if self.common:
-            inner = scaled @ np.swapaxes(scaled, 1, 2)
-            pairs = np.einsum("tij,ukj->tuik", self.projection, self.projection, optimize=True)
-            crossed = np.einsum("tij,suj->stui", self.projection, scaled, optimize=True)
-            other = np.swapaxes(crossed, 1, 2).reshape(len(means), -1, k)
-            crossed = crossed.reshape(len(means), -1, k)
-        else:
-            inner = (scaled**2).sum(axis=2)
-            pairs = np.einsum("tij,tkj->tik", self.projection, self.projection)
-            crossed = other = np.einsum("tij,stj->sti", self.projection, scaled, optimize=True)
-        first = inner.reshape(len(means), -1) @ pairs.reshape(-1, k * k)
-        second = np.swapaxes(crossed, 1, 2) @ other
-        return self.sd**2 / 2.0 * (first.reshape(-1, k, k) + second)
-
-    def total(self, means: np.ndarray) -> np.ndarray:
-        """The sum of the covariances at means of shape (S, T, p), shape (k, k)."""
-        rounds, k, p = self.projection.shape
-        if self.sd == 0.0 or rounds == 0:
-            return np.zeros((k, k))
-        scaled = np.einsum("tab,stb->sta", self.scaling, means[:, :rounds], optimize=True)
-        every = np.ones((p, p), dtype=bool)
-        if self.common:
-            return total_noise(self.sd, scaled, self.projection, every)
-        found = np.zeros((k, k))
-        for t in range(rounds):
-            one = slice(t, t + 1)
-            found += total_noise(self.sd, scaled[:, one], self.projection[one], every)
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,8 +127,7 @@ class PooledLikelihood:
     @cached_property
     def quick_terms(self) -> Any:
         """`node_terms` for products: without their zeros where most are, as those of groups."""
-        share = np.count_nonzero(self.node_terms) / self.node_terms.size
-        return scipy.sparse.csr_array(self.node_terms) if share < MOST_KEPT else self.node_terms
+        return without_zeros(self.node_terms)
 
     def by_round(self, means: Any) -> Any:
         """Means (..., T p) of the rounds as (..., T, p), without other sums."""
@@ -333,24 +277,26 @@ def pooled_likelihood(
     spread = geometry.outcome_covariance(terms, mass, float(small[1].sum()), kinds)
     noise = np.diag(np.repeat([r.sd**2 for r in releases], len(center)))
     sds = curvature.sd, reference_error
-    added = _average_noise(geometry.noises(np.eye(len(noise)), *sds), wide, covariance)
+    added = _average_noise(geometry.noises_of_rounds(*sds), wide, covariance)
     if prior is not None and curvature.groups >= MANY_GROUPS:
         mode = _NoiseAtMode(model, releases, large, kinds, geometry, sds, prior)
         added = mode.average(center, wide, spread + noise, added)
         noise, added, sds = noise + added, np.zeros_like(added), (0.0, 0.0)
-    projection, precision = _least_squares(spread + noise + added, geometry.scaling @ wide.slope)
+    derivative = _times(geometry.scaling, wide.slope)
+    projection, precision = _least_squares(spread + noise + added, derivative)
     curvature_noise, reference_noise = geometry.noises(projection, *sds)
+    outcomes = _times(np.swapaxes(geometry.spread, 1, 2), projection.T).T
     values, base = _node_base(model, center, small[0], narrow.at.mass)
     return PooledLikelihood(
         rows=small[0],
         values=values,
         base=base,
-        node_terms=_node_terms(terms, projection @ geometry.spread, mass, kinds, small[1]),
+        node_terms=_node_terms(terms, outcomes, mass, kinds, small[1]),
         correction=wide.mean - narrow.mean,
         slope=wide.slope - narrow.slope,
         center=center,
-        projection=projection @ geometry.scaling,
-        outcome_projection=projection @ geometry.spread,
+        projection=_times(np.swapaxes(geometry.scaling, 1, 2), projection.T).T,
+        outcome_projection=outcomes,
         observed=projection @ np.concatenate([r.value for r in releases]),
         outcome_covariance=projection @ spread @ projection.T,
         noise_covariance=projection @ noise @ projection.T,
@@ -382,27 +328,23 @@ class _NoiseAtMode:
         is not positive to the digits of doubles.
         """
         prior, scaling = self.prior, self.geometry.scaling
-        parts = self.geometry.noises(np.eye(len(fixed)), *self.sds)
+        parts = self.geometry.noises_of_rounds(*self.sds)
         prepared = [r.clipped for r in self.releases]
         observed = np.concatenate([r.value for r in self.releases])
         for _ in range(MODE_STEPS):
-            slope = scaling @ at.slope
+            slope = _times(scaling, at.slope)
             solved = np.linalg.solve(fixed + added, slope)
-            precision = _symmetric(slope.T @ solved + prior.precision)
+            precision = symmetric_part(slope.T @ solved + prior.precision)
             if not np.linalg.eigvalsh(precision)[0] > 0.0:  # priors so wide that digits run out
                 return added
-            covariance = _symmetric(np.linalg.inv(precision))
-            climb = solved.T @ (observed - scaling @ at.mean)
+            covariance = symmetric_part(np.linalg.inv(precision))
+            climb = solved.T @ (observed - _times(scaling, at.mean[:, None])[:, 0])
             step = covariance @ (climb + prior.precision @ (prior.mean - theta))
             size = max(np.sqrt(step @ precision @ step / len(step)), LONGEST_STEP)
             theta = theta + step * (LONGEST_STEP / size)
             at = _RoundMeans.of(self.model, theta, *self.large, prepared, self.kinds.means)
             added = _average_noise(parts, at, covariance)
         return added
-
-
-def _symmetric(matrix: np.ndarray) -> np.ndarray:
-    return (matrix + matrix.T) / 2.0
 
 
 def _at_nodes(
@@ -421,7 +363,7 @@ def _at_nodes(
 
 @dataclass(frozen=True, eq=False)
 class _Geometry:
-    """Block matrices of all rounds: A_s^1/2 D A_s^-1/2, A_s^1/2 D^1/2 A_s^-1/2, A_s^(+-1/2)."""
+    """Matrices of all rounds, (T, p, p): A_s^1/2 D A_s^-1/2, with D^1/2 for D, and A_s^(+-1/2)."""
 
     scaling: np.ndarray
     spread: np.ndarray
@@ -448,8 +390,8 @@ class _Geometry:
         public_inverse = matrix_power(curvature.public, -0.5)
         ratio = public_inverse @ curvature.value @ public_inverse
         return cls(
-            _block_diagonal(roots @ ratio @ inverses),
-            _block_diagonal(roots @ matrix_power(ratio, 0.5) @ inverses),
+            roots @ ratio @ inverses,
+            roots @ matrix_power(ratio, 0.5) @ inverses,
             roots,
             inverses,
             public_inverse,
@@ -463,9 +405,25 @@ class _Geometry:
         """L V L' from psi of all rounds at nodes (NQ, T p) and the mass there, of sum n."""
         p = self.roots.shape[1]
         mean = mass @ terms
-        joint = (terms * mass[:, None]).T @ terms - np.outer(mean, mean) / n
+        rows = RowBlocks(terms[:, None])
+        joint = rows.products(mass[:, None, None], rows) - np.outer(mean, mean) / n
         joint = joint * np.kron(kinds.products, np.ones((p, p)))
-        return self.spread @ (joint + _pilot_error(joint, p)) @ self.spread.T
+        blocks = (joint + _pilot_error(joint, p)).reshape(-1, p, len(self.roots), p)
+        return between(blocks, self.spread).reshape(joint.shape)
+
+    def noises_of_rounds(
+        self, curvature_sd: float, reference_error: float
+    ) -> tuple[NoiseOfRounds, NoiseOfRounds]:
+        """Noise of H, common to all rounds, and of the reference, one a pilot, in all numbers."""
+        of_curvature = NoiseOfRounds(
+            curvature_sd,
+            self.public_inverse @ self.inverses,
+            self.roots @ self.public_inverse,
+            self.pairs,
+        )
+        pilots = slice(self.pilots)
+        errors = reference_error, self.inverses[pilots], self.roots[pilots]
+        return of_curvature, NoiseOfRounds(*errors, common=False)
 
     def noises(
         self, projection: np.ndarray, curvature_sd: float, reference_error: float
@@ -499,9 +457,11 @@ def _node_terms(
     weights: np.ndarray,
 ) -> np.ndarray:
     """Terms in their mean weights, and squares for the variance, times n weights of the rows."""
-    shares = np.repeat(kinds.means, len(projection))
-    columns = np.column_stack([terms * shares, _squares(terms, projection, mass, kinds)])
-    return columns * np.repeat(weights, len(terms) // len(weights))[:, None]
+    columns = np.empty((len(terms), terms.shape[1] + 1))  # of many groups by far the largest array
+    columns[:, :-1], columns[:, -1] = terms, _squares(terms, projection, mass, kinds)
+    columns[:, :-1] *= np.repeat(kinds.means, len(projection))
+    columns *= np.repeat(weights, len(terms) // len(weights))[:, None]
+    return columns
 
 
 def _squares(
@@ -515,7 +475,7 @@ def _squares(
 
 
 def _average_noise(
-    parts: Sequence[RoundNoise | StructuredNoise], at: _RoundMeans, covariance: np.ndarray
+    parts: Sequence[NoiseOfRounds], at: _RoundMeans, covariance: np.ndarray
 ) -> np.ndarray:
     """Noise averaged over a normal posterior: quadratic in means, a sum over its directions."""
     around = np.column_stack([at.mean, at.slope @ np.linalg.cholesky(covariance)])
@@ -531,17 +491,19 @@ def _least_squares(sigma: np.ndarray, derivative: np.ndarray) -> tuple[np.ndarra
     return matrix_power(precision, -0.5) @ solved.T, precision
 
 
-def _block_diagonal(blocks: np.ndarray) -> np.ndarray:
+def _times(blocks: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """A block-diagonal matrix of blocks (T, p, p) times another (T p, k)."""
     rounds, p, _ = blocks.shape
-    found = np.zeros((rounds, p, rounds, p))
-    found[np.arange(rounds), :, np.arange(rounds), :] = blocks
-    return found.reshape(rounds * p, rounds * p)
+    return np.asarray(blocks @ matrix.reshape(rounds, p, -1)).reshape(rounds * p, -1)
 
 
 def _node_vectors(prepared: Sequence[ClippedRows], values: np.ndarray) -> np.ndarray:
     """psi of every round at every node, shape (N Q, T p)."""
-    vectors = [clipped.vectors(values) for clipped in prepared]
-    return np.concatenate([v.reshape(-1, v.shape[2]) for v in vectors], axis=1)
+    p = prepared[0].frame.basis.shape[2]
+    found = np.empty((values.shape[0] * values.shape[1], len(prepared) * p))
+    for k, clipped in enumerate(prepared):
+        found[:, k * p : (k + 1) * p] = clipped.vectors(values).reshape(-1, p)
+    return found
 
 
 def _pilot_error(joint: np.ndarray, p: int) -> np.ndarray:

@@ -18,7 +18,7 @@ from pymc_private.errors import Unsupported
 from pymc_private.summaries.compiled.compiler import COMPILER, SUMS
 from pymc_private.summaries.compiled_agreement import expect_rows
 from pymc_private.summaries.exact_totals import GivenTotals, Totals
-from pymc_private.summaries.lattice import pack_symmetric, unpack_symmetric
+from pymc_private.summaries.lattice import pack_symmetric
 from pymc_private.summaries.noise import (
     CHUNK,
     LatticeNoise,
@@ -51,18 +51,19 @@ from pymc_private.summaries.scores.reference import MOMENT_SHARES, CovariateRefe
 from pymc_private.summaries.scores.score_bounds import NoiseSd, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import ROUNDS, ScoreBudget
 from pymc_private.summaries.scores.structure import Structure, read_structure
-from pymc_private.summaries.term_totals import SentOnce, TermTotals, ones
+from pymc_private.summaries.term_totals import MatrixTotals, SentOnce, TermTotals, ones
 from pymc_private.summaries.weighted_sums import (
     WEIGHT_ONE,
     BoundedSum,
     WeightedChunk,
     WeightedSums,
+    exact_matrix,
 )
 
 LARGE_CHUNK, LARGEST_CHUNK = 2048, 16_384
 """Rows in a chunk of a large table: calls of NumPy take as long as their work on fewer."""
 LEAST_CHUNK, MOST_ENTRIES = 256, 20_000_000
-"""Curvatures of the rows of a chunk have at most so many entries, and chunks no fewer rows."""
+"""Derivatives of the rows of a chunk have at most so many entries, and chunks no fewer rows."""
 FEW_OUTCOMES = 6
 """The largest chunks are of outcomes with so many values at most: what a row needs stays small."""
 MANY_OUTCOMES = 128
@@ -92,6 +93,9 @@ class BoundedNoise(Protocol):
     """What tells the standard deviation of the noise of a sum."""
 
     def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
+        """As of `protocol.SummaryNoise`."""
+
+    def term_sd(self, one: Any, k: int) -> float:
         """As of `protocol.SummaryNoise`."""
 
 
@@ -150,12 +154,13 @@ class ScoreDesign:
     def large_chunk(self) -> int:
         """Rows in a chunk of a large table."""
         rows = self.large.rows
-        nodes = self.model.nodes(self.model.predictors(self.prior.mean, rows), rows)
-        outcomes = nodes.mass.shape[1]
+        predictors = self.model.predictors(self.prior.mean, rows)
+        outcomes = self.model.nodes(predictors, rows).mass.shape[1]
         if outcomes > MANY_OUTCOMES:
             return CHUNK
         large = LARGEST_CHUNK if outcomes <= FEW_OUTCOMES else LARGE_CHUNK
-        return min(large, max(LEAST_CHUNK, MOST_ENTRIES // len(self.prior.mean) ** 2))
+        entries = predictors.shape[1] * len(self.prior.mean)
+        return min(large, max(LEAST_CHUNK, MOST_ENTRIES // entries))
 
     @property
     def reference_error(self) -> float:
@@ -192,10 +197,10 @@ class ScoreDesign:
 
     def curvature_sd(self, noise: BoundedNoise) -> NoiseSd | None:
         """Noise of the curvature as a function of its bound; None if it is public."""
-        mu, size = self.budget.curvature, self.size * (self.size + 1) // 2
+        mu = self.budget.curvature
         if mu is None:
             return None
-        return lambda bound: noise.sd(bound, True, mu, size)
+        return lambda bound: noise.term_sd(BoundedSum(bound, True, mu), self.size**2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,10 +315,10 @@ class RoundTotals:
         score = self.score
         if not self.curvature:
             return [exact_total([score.terms(rows, y)[:count]], score.bound, False)]
-        terms, curvatures = score.terms_and_curvatures(rows, y)
+        terms, factors = score.terms_and_factors(rows, y)
         return [
             exact_total([terms[:count]], score.bound, False),
-            exact_total([curvatures[:count]], score.weight_bound, True),
+            exact_matrix(factors[:count], score.weight_bound),
         ]
 
 
@@ -330,15 +335,15 @@ class ScoreTerms:
 
 
 @dataclass(frozen=True, eq=False)
-class CurvatureTerms:
-    """The terms of its curvature."""
+class CurvatureFactors:
+    """Factors of the terms of its curvature."""
 
     score: ClippedScore
     outcome: str
 
     def __call__(self, chunk: Rows) -> np.ndarray:
         """Those of the rows of a chunk."""
-        return self.score.curvature_terms(parted(chunk, self.outcome)[0])
+        return self.score.curvature_factors(parted(chunk, self.outcome)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -627,13 +632,13 @@ class _Run:
     def curvature(self, final: NoisyScore) -> tuple[np.ndarray, float]:
         """H~ and its noise; without private covariates H itself, which is public."""
         score, mu = final.score, self.design.budget.curvature
-        bound = score.weight_bound
         if mu is None:
             return self._public_curvature(final), 0.0
-        terms = CurvatureTerms(score, self.design.outcome)
-        packed = self._sum(TermTotals(terms, bound, True, self.common), mu)
+        factors = CurvatureFactors(score, self.design.outcome)
+        totals = MatrixTotals(factors, score.weight_bound, self.common)
+        found = totals.noisy(self.pilots, self.noise, self.size, mu)
         self._done()
-        return unpack_symmetric(packed), self.noise.sd(bound, True, mu, len(packed))
+        return found
 
     def _public_curvature(self, final: NoisyScore) -> np.ndarray:
         """H without private covariates: over all public rows, or n times that of the one row."""
@@ -641,7 +646,7 @@ class _Run:
         if not rows:
             return final.clipped.moments(self.weights)[0]
         parts = [
-            final.score.curvature_terms(chunk)[:count].sum(axis=0)
+            final.score.at(chunk).moments(1.0 * (np.arange(self.size) < count))[0]
             for chunk, count in chunks_of(rows, self.n, self.size)
         ]
-        return unpack_symmetric(np.sum(parts, axis=0))
+        return np.asarray(np.sum(parts, axis=0))

@@ -14,12 +14,11 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from scipy.linalg import lapack
 
-from pymc_private.summaries.scores.curvature_noise import StructuredNoise
+from pymc_private.summaries.scores.quadratic_noise import RoundNoise, StructuredNoise
 from pymc_private.summaries.scores.score_likelihood import (
     LEAST_VARIANCE_RATIO,
     MOST_VARIANCE_RATIO,
     PooledLikelihood,
-    RoundNoise,
 )
 
 Pullback = Callable[[np.ndarray], np.ndarray]

@@ -10,7 +10,6 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError, NotInformative
-from pymc_private.summaries.lattice import unpack_symmetric
 from pymc_private.summaries.scores.clipped_scores import ClippedScore, score_rows
 from pymc_private.summaries.scores.group_labels import (
     predicted_error,
@@ -84,7 +83,7 @@ def test_a_record_that_changes_its_label_moves_sums_by_no_more_than_their_sensit
     rows = {"g": np.arange(GROUPS).repeat(2), "x": np.tile([-1.0, 1.0], GROUPS)}
     scored = mechanism_score(mechanism, theta)
     terms = scored.terms(rows, np.full(2 * GROUPS, y))
-    curvature = unpack_all(scored.curvature_terms(rows))
+    curvature = matrices_of(scored.curvature_factors(rows))
     moments = mechanism.design.moments
     moved = moments.terms(rows)
     assert np.linalg.norm(terms, axis=1).max() <= scored.bound * (1 + 1e-9)
@@ -105,9 +104,9 @@ def mechanism_score(mechanism: ScoreMechanism, theta: np.ndarray) -> Any:
     return ClippedScore(mechanism.model, theta, metric, 0.8, 1.2)
 
 
-def unpack_all(packed: np.ndarray) -> np.ndarray:
-    """Give symmetric matrices from packed rows."""
-    return np.array([unpack_symmetric(row) for row in packed])
+def matrices_of(factors: np.ndarray) -> np.ndarray:
+    """Give the sum of f_j f_j' of each row."""
+    return np.swapaxes(factors, 1, 2) @ factors
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from pymc_private.summaries.scores.pilot import (
     model_at_point,
     posterior_mode,
 )
-from pymc_private.summaries.scores.score_likelihood import Curvature, RoundNoise, pooled_likelihood
+from pymc_private.summaries.scores.quadratic_noise import RoundNoise
+from pymc_private.summaries.scores.score_likelihood import Curvature, pooled_likelihood
 from tests.summaries.score_models import Normal, Poisson
 
 RNG = np.random.default_rng(2)

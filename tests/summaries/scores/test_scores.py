@@ -15,6 +15,7 @@ from pymc_private.summaries.scores.model_scores import score_mechanism
 from pymc_private.summaries.scores.reference import CovariateReference
 from pymc_private.summaries.scores.score_budget import are_many, score_budget
 from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
+from tests.summaries.packed_matrices import PackedMatrices
 from tests.summaries.score_models import Logistic, Normal, Poisson
 
 MU = largest_mu(1.0, 1e-6)
@@ -22,10 +23,10 @@ SIMULATIONS = 12
 
 
 @dataclass
-class ReplayedNoise:
+class ReplayedNoise(PackedMatrices):
     """Totals as they were told, whatever the data."""
 
-    totals: list
+    told: list
     scale: NoiseScale = field(default_factory=NoiseScale)
 
     def total(self, chunks, bound, positive, mu):
@@ -33,22 +34,22 @@ class ReplayedNoise:
             norms = np.linalg.norm(chunk, axis=1)
             assert np.isfinite(chunk).all()
             assert norms.max(initial=0.0) <= bound * (1 + 1e-12)
-        return self.totals.pop(0)
+        return self.told.pop(0)
 
     def sd(self, bound, positive, mu, k):
         return self.scale.sd(bound, positive, mu, k)
 
 
-class RecordedNoise(SimulatedNoise):
+class RecordedNoise(PackedMatrices, SimulatedNoise):
     """Simulated noise that remembers its totals."""
 
     def __init__(self, rng):
         super().__init__(rng)
-        self.totals = []
+        self.told = []
 
     def total(self, *arguments):
-        self.totals.append(super().total(*arguments))
-        return self.totals[-1]
+        self.told.append(super().total(*arguments))
+        return self.told[-1]
 
 
 class SecondMoments:
@@ -97,12 +98,12 @@ def test_what_lies_between_two_sums_is_a_function_of_noisy_sums():
     other["x"][:6] = [[np.nan] * 3, [np.inf] * 3, [1e300] * 3, [0, -np.inf, 0], [1e20] * 3, [0] * 3]
     other["y"][:9] = [1, 1, 1, 1, 1, 1, np.nan, np.inf, 1e300]
     with np.errstate(all="ignore"):
-        again = plan.release(other, ReplayedNoise(list(recorded.totals)))
+        again = plan.release(other, ReplayedNoise(list(recorded.told)))
     assert again.keys() == released.keys()
     for name, array in released.items():
         np.testing.assert_array_equal(again[name], array, err_msg=name)
     # A plan that looked at the data would differ: the fault is planted in the sums themselves.
-    changed = [total + 1e-3 for total in recorded.totals]
+    changed = [total + 1e-3 for total in recorded.told]
     other = plan.release(records(plan.model, THETA, 1500, 2), ReplayedNoise(changed))
     assert not np.array_equal(other["thetas"][-1], released["thetas"][-1])
 
@@ -276,7 +277,9 @@ def test_a_summary_that_says_little_says_so():
     barely = released["curvature"] - (least - 2 * released["curvature_sd"]) * np.eye(4)
     moved = np.array(released["thetas"])
     moved[-1] += 8 * posterior(plan, released).sd
-    assert not any("last pilot" in c.text for c in plan.warnings(released | {"thetas": moved}))
+    clear = released["curvature"] + 4 * released["curvature_sd"] * np.eye(4)
+    cautions = plan.warnings(released | {"thetas": moved, "curvature": clear})
+    assert not any("last pilot" in c.text for c in cautions)
     cautions = plan.warnings(released | {"thetas": moved, "curvature": barely})
     assert [c.refuse for c in cautions if "last pilot" in c.text] == [True]
     assert plan.information > mechanism(n=300).information > 0.0

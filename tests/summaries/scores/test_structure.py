@@ -6,8 +6,7 @@ import numpy as np
 import pytensor.tensor as pt
 import pytest
 
-from pymc_private.summaries.scores.curvature_noise import StructuredNoise
-from pymc_private.summaries.scores.score_likelihood import RoundNoise
+from pymc_private.summaries.scores.quadratic_noise import NoiseOfRounds, RoundNoise, StructuredNoise
 from pymc_private.summaries.scores.structure import read_structure, structure_of
 from pymc_private.summaries.scores.symmetric import matrix_power
 
@@ -119,17 +118,21 @@ def test_slopes_of_that_covariance_are_its_derivatives():
 
 @pytest.mark.parametrize("kind", ["structured", "common", "each round by itself"])
 def test_the_sum_of_covariances_is_that_of_each(kind):
-    """`total` makes no covariance of one of the means."""
-    rng = np.random.default_rng(5)
-    scaling, projection = rng.standard_normal((3, 4, 4)), rng.standard_normal((3, 5, 4))
-    means = rng.standard_normal((6, 3, 4))
+    """It makes no covariance of one of the means, nor of numbers that two rounds do not share."""
+    rng, pilots = np.random.default_rng(5), 2 if kind == "each round by itself" else 3
+    scaling, roots = rng.standard_normal((2, pilots, 4, 4))
+    means, projection = rng.standard_normal((6, 3, 4)), rng.standard_normal((3, 5, 4))
+    pairs = None
+    blocks = projection[:pilots] @ roots
     if kind == "structured":
         pairs = np.eye(4, dtype=bool)
         pairs[-1] = pairs[:, -1] = True
-        noise = StructuredNoise(0.7, scaling, projection, pairs)
+        noise = StructuredNoise(0.7, scaling, blocks, pairs)
     else:
-        noise = RoundNoise(0.7, scaling, projection, common=kind == "common")
-    np.testing.assert_allclose(noise.total(means), noise.covariance(means).sum(axis=0))
+        noise = RoundNoise(0.7, scaling, blocks, common=kind == "common")
+    whole = NoiseOfRounds(0.7, scaling, roots, pairs, common=pilots == 3).total(means)
+    wide = np.moveaxis(projection, 0, 1).reshape(5, -1)
+    np.testing.assert_allclose(wide @ whole @ wide.T, noise.covariance(means).sum(axis=0))
 
 
 def test_that_covariance_as_a_graph_is_the_same():

@@ -1,4 +1,4 @@
-r"""What the noise of a curvature with known zeros does to released scores (T36).
+r"""What noise of H~, and errors of the reference, do to released scores: it grows with means (T36).
 
 The noise N of H~ is symmetric, with standard deviation tau on the diagonal, tau/sqrt 2 elsewhere,
 and 0 where zeros are known. Rounds t add P_t N e_t to the projected numbers, e_t = E_t m_t, which
@@ -22,6 +22,7 @@ since N_ac and N_bd have covariance tau^2 / 2 S_ac ([a = b][c = d] + [a = d][c =
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,31 +31,107 @@ import pytensor.tensor as pt
 Pullback = Callable[[np.ndarray], np.ndarray]
 
 
-def total_noise(
-    sd: float, scaled: np.ndarray, projection: np.ndarray, pairs: np.ndarray
-) -> np.ndarray:
-    """The sum over s of the covariances of sum_t P_t N e_st, shape (k, k).
+@dataclass(frozen=True, eq=False)
+class RoundNoise:
+    """Covariance that is quadratic in the means: sums over pairs of rounds t, u.
 
-    Parameters
+    sd^2/2 sum_tu [(e_t . e_u) P_t P_u' + (P_t e_u)(P_u e_t)'], e_t = E_t m_t; with `common` false
+    over t = u alone.
+
+    Attributes
     ----------
     sd : float
-        tau.
-    scaled : array, shape (S, T, p)
-        e_t.
+    scaling : array, shape (T, p, p)
+        E_t. The first rounds, if T is less than their number.
     projection : array, shape (T, k, p)
         P_t.
-    pairs : bool array, shape (p, p)
-        Entries of N with noise.
+    common : bool
     """
-    rounds, k, p = projection.shape
-    flat = scaled.reshape(-1, rounds * p)
-    products = (flat.T @ flat).reshape(rounds, p, rounds, p)
-    inner = np.swapaxes(products, 1, 3) * pairs[:, None, :]  # (t, a, u, b): Q_tu[b, a]
-    every = np.arange(p)
-    sums = np.einsum("tcuc,ac->atu", products, 1.0 * pairs, optimize=True)
-    inner[:, every, :, every] += sums
-    wide = np.moveaxis(projection, 0, 1).reshape(k, rounds * p)
-    return np.asarray(sd**2 / 2.0 * (wide @ inner.reshape(rounds * p, -1) @ wide.T))
+
+    sd: float
+    scaling: np.ndarray
+    projection: np.ndarray
+    common: bool
+
+    def covariance(self, means: np.ndarray) -> np.ndarray:
+        """The covariance at means of shape (S, T, p), shape (S, k, k)."""
+        rounds, k, _ = self.projection.shape
+        if self.sd == 0.0 or rounds == 0:
+            return np.zeros((len(means), k, k))
+        scaled = np.einsum("tab,stb->sta", self.scaling, means[:, :rounds])
+        if self.common:
+            inner = scaled @ np.swapaxes(scaled, 1, 2)
+            pairs = np.einsum("tij,ukj->tuik", self.projection, self.projection, optimize=True)
+            crossed = np.einsum("tij,suj->stui", self.projection, scaled, optimize=True)
+            other = np.swapaxes(crossed, 1, 2).reshape(len(means), -1, k)
+            crossed = crossed.reshape(len(means), -1, k)
+        else:
+            inner = (scaled**2).sum(axis=2)
+            pairs = np.einsum("tij,tkj->tik", self.projection, self.projection)
+            crossed = other = np.einsum("tij,stj->sti", self.projection, scaled, optimize=True)
+        first = inner.reshape(len(means), -1) @ pairs.reshape(-1, k * k)
+        second = np.swapaxes(crossed, 1, 2) @ other
+        return self.sd**2 / 2.0 * (first.reshape(-1, k, k) + second)
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseOfRounds:
+    """Such noise of all numbers of the rounds, before they are projected, summed over means.
+
+    Numbers of round t get R_t N e_t; with `common` false every round has an N of its own.
+
+    Attributes
+    ----------
+    sd : float
+    scaling, roots : array, shape (T, p, p)
+        E_t and R_t.
+    pairs : bool array, shape (p, p), optional
+        Entries of N with noise; default: all.
+    common : bool
+    """
+
+    sd: float
+    scaling: np.ndarray
+    roots: np.ndarray
+    pairs: np.ndarray | None = None
+    common: bool = True
+
+    def total(self, means: np.ndarray) -> np.ndarray:
+        """The sum of the covariances at means of shape (S, T, p), shape (T p, T p).
+
+        Of more rounds than there are of these the others have none.
+        """
+        (rounds, p, _), whole = self.roots.shape, means.shape[1]
+        found = np.zeros((whole, p, whole, p))
+        if self.sd == 0.0 or rounds == 0:
+            return found.reshape(whole * p, -1)
+        scaled = np.einsum("tab,stb->sta", self.scaling, means[:, :rounds], optimize=True)
+        if self.common:
+            found[:rounds, :, :rounds] = self._total(scaled, self.roots)
+        else:
+            for t in range(rounds):
+                found[t, :, t] = self._total(scaled[:, t : t + 1], self.roots[t : t + 1])[0, :, 0]
+        return found.reshape(whole * p, -1)
+
+    def _total(self, scaled: np.ndarray, roots: np.ndarray) -> np.ndarray:
+        """The sum over e of shape (S, T, p) that have one N, shape (T, p, T, p)."""
+        rounds, p, _ = roots.shape
+        pairs = np.ones((p, p), dtype=bool) if self.pairs is None else self.pairs
+        flat = scaled.reshape(-1, rounds * p)
+        products = (flat.T @ flat).reshape(rounds, p, rounds, p)
+        inner = np.swapaxes(products, 1, 3) * pairs[:, None, :]  # (t, a, u, b): Q_tu[b, a]
+        every = np.arange(p)
+        sums = np.einsum("tcuc,ac->atu", products, 1.0 * pairs, optimize=True)
+        inner[:, every, :, every] += sums
+        return self.sd**2 / 2.0 * between(inner, roots)
+
+
+def between(blocks: np.ndarray, roots: np.ndarray) -> np.ndarray:
+    """R_t M_tu R_u' of blocks of shape (T, p, T, p) and roots (T, p, p), of the same shape."""
+    rounds, p, _ = roots.shape
+    left = (roots @ blocks.reshape(rounds, p, rounds * p)).reshape(rounds * p, rounds, p)
+    both = np.swapaxes(left, 0, 1) @ np.swapaxes(roots, 1, 2)  # (u, T p, p)
+    return np.swapaxes(both, 0, 1).reshape(rounds, p, rounds, p)
 
 
 class StructuredNoise:
@@ -95,11 +172,6 @@ class StructuredNoise:
         """The covariance at means of shape (S, T, p), shape (S, k, k)."""
         columns = self.columns(means)
         return np.asarray(np.swapaxes(columns, 1, 2) @ columns)
-
-    def total(self, means: np.ndarray) -> np.ndarray:
-        """The sum of the covariances at means of shape (S, T, p), shape (k, k)."""
-        scaled = np.einsum("tab,stb->sta", self.scaling, means, optimize=True)
-        return total_noise(self.sd, scaled, self.projection, self.pairs)
 
     def __call__(self, means: np.ndarray) -> tuple[np.ndarray, Pullback]:
         """The covariance at means (T, p), and what takes M to derivatives of <M, C>."""

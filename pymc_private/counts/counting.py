@@ -25,7 +25,7 @@ from pymc_private.counts.declared_columns import (
     no_numbers,
     undeclared_value,
 )
-from pymc_private.counts.engine_errors import UNREADABLE, hide_quotes
+from pymc_private.counts.engine_errors import UNREADABLE, hide_quotes, refuse_names_twice
 from pymc_private.errors import DomainError
 from pymc_private.privacy.argument_kinds import COLUMN, MAPPING, SEQUENCE
 
@@ -123,16 +123,11 @@ class TableCounter(NamedTuple):
 def _counter(data: Any) -> TableCounter:
     """What counts a frame by its own engine."""
     module = type(data).__module__
+    refuse_names_twice(data)
     if module.startswith("pyarrow") and hasattr(data, "scanner"):
         return TableCounter(set(data.schema.names), partial(_count_batches, data), data.count_rows)
     if module.startswith("dask") and hasattr(data, "npartitions") and hasattr(data, "columns"):
         return TableCounter(set(data.columns), partial(_count_partitions, data), partial(len, data))
-    if isinstance(data, pd.DataFrame) and not data.columns.is_unique:
-        raise DomainError(
-            "each column of a table has a name of its own",
-            got="two columns of one name",
-            do="rename one of them",
-        )
     frame = nw.from_native(data, pass_through=True)
     if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
         raise DomainError(
@@ -247,8 +242,9 @@ def _column_expression(column: DeclaredColumn, kind: Any) -> Any:
         return value.alias(column.name)
     if not (kind.is_numeric() or kind == nw.Boolean):
         raise no_numbers(column.name)
-    if kind.is_integer():
-        low = value >= -LARGEST_WHOLE if kind.is_signed_integer() else value >= 0
+    if kind.is_integer() or kind.is_decimal():
+        signed = kind.is_decimal() or kind.is_signed_integer()
+        low = value >= -LARGEST_WHOLE if signed else value >= 0
         value = nw.when(low & (value <= LARGEST_WHOLE)).then(value)
     number = value.cast(nw.Float64)
     below = sum(((number > edge).cast(nw.Int32) for edge in column.edges[1:]),

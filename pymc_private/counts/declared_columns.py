@@ -112,15 +112,15 @@ class DeclaredColumn:
         return own[places]
 
     def _bins_of(self, series: pd.Series) -> np.ndarray:
-        """The bin of each number; -1 of missing ones, and of integers that no double holds."""
+        """The bin of each number; -1 of missing ones. Integers that no double holds are refused."""
         numeric = pd.api.types.is_numeric_dtype(series.dtype)
         entries = None if numeric else series.dropna()
         if entries is not None and not all(isinstance(value, NUMBERS) for value in entries):
             raise no_numbers(self.name)
         whole = series.dropna().to_numpy()
         long = whole.dtype.kind in "iu" and ((whole > LARGEST_WHOLE) | (whole < -LARGEST_WHOLE))
-        if entries is not None:
-            long = [isinstance(v, int) and abs(v) > LARGEST_WHOLE for v in entries]
+        if whole.dtype.kind == "O":
+            long = any(map(_is_too_long, whole))
         if np.any(long):
             raise undeclared_value(self.name)
         numbers = series.to_numpy(float, na_value=np.nan)
@@ -143,6 +143,13 @@ class DeclaredColumn:
             return self._codes.get(None if value != value else value, -1)
         except TypeError:  # not hashable
             return -1
+
+
+def _is_too_long(value: Any) -> bool:
+    """Whether a number is an integer, or a decimal, beyond those that are all doubles."""
+    if isinstance(value, Decimal):
+        return value.is_finite() and abs(value) > LARGEST_WHOLE
+    return isinstance(value, int | np.integer) and abs(int(value)) > LARGEST_WHOLE
 
 
 def declare_column(name: str, spec: Any) -> DeclaredColumn:

@@ -7,7 +7,7 @@ the user raises what it likes; the path of a file that is not there may be an en
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pymc_private.errors import DomainError, PymcPrivateError, Unrepeatable
 
@@ -65,6 +65,29 @@ def batches_again(batches: Callable[[], Iterable[Result]]) -> Iterator[Result]:
         yield batch
 
 
+def refuse_names_twice(data: Any) -> None:
+    """Refuse a table two of whose columns have one name, of whatever engine.
+
+    Raises
+    ------
+    DomainError
+        Two columns have one name, or the engine cannot tell them.
+    """
+    module = type(data).__module__
+    names: list[Any] = []
+    if module.startswith("pyarrow") and hasattr(data, "schema"):
+        names = list(data.schema.names)
+    elif module.startswith(("pandas", "dask", "duckdb", "_duckdb", "pyspark")):
+        names = hide_quotes(lambda: list(getattr(data, "columns", ())), *UNREADABLE)
+    if twice := sorted({str(name) for name in names if names.count(name) > 1}):
+        raise DomainError(
+            "columns of a table have names of their own; nothing was charged",
+            got=f"{', '.join(twice)} twice",
+            allowed="a name for each column",
+            do="rename one of them",
+        )
+
+
 def _fail_again(cause: str) -> NoReturn:
     raise Unrepeatable(
         "the engine could not read the table again",
@@ -80,14 +103,19 @@ def _quiet(work: Callable[[], Result], fail: Callable[[str], NoReturn]) -> Resul
     Errors are raised outside the handlers: they have no context, which tracebacks print.
     """
     own: PymcPrivateError | None = None
+    stopped = False
     try:
         return work()
-    except (KeyboardInterrupt, GeneratorExit):
+    except GeneratorExit:
         raise
+    except KeyboardInterrupt:  # maybe while the engine told an error
+        stopped = True
     except PymcPrivateError as error:
         own = error
     except BaseException as error:  # also SystemExit and panics of Rust
         cause, is_memory = _cause(error), isinstance(error, MemoryError)
+    if stopped:
+        raise KeyboardInterrupt
     if own is not None:
         own.__cause__ = own.__context__ = None
         own.__dict__.pop("__notes__", None)

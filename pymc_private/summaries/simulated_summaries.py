@@ -20,9 +20,9 @@ from pymc_private.errors import PymcPrivateError
 from pymc_private.models.information import ASSUMED_N
 from pymc_private.models.prior import PRIOR_SEED, Simulator
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.summaries.nuts_posterior import nuts_draws
 from pymc_private.summaries.importance import WeightedDraws, importance_draws
 from pymc_private.summaries.noise import SimulatedNoise
+from pymc_private.summaries.nuts_posterior import nuts_draws
 
 LEAST_EFFECTIVE = 100.0
 """Effective draws below which a posterior is drawn anew with more draws."""

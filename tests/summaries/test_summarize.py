@@ -17,10 +17,10 @@ import pymc_private as pmp
 from pymc_private.errors import DomainError, PymcPrivateError
 from pymc_private.privacy import Guarantee
 from pymc_private.release.charge import UnsavedRelease
-from pymc_private.summaries import nuts_posterior, choose_mechanism, simulated_summaries
-from pymc_private.summaries.nuts_posterior import NutsDraws
+from pymc_private.summaries import choose_mechanism, nuts_posterior, simulated_summaries
 from pymc_private.summaries.choose_mechanism import SummaryRequest
 from pymc_private.summaries.importance import WeightedDraws
+from pymc_private.summaries.nuts_posterior import NutsDraws
 from pymc_private.summaries.simulated_summaries import SimulatedSummaries
 from pymc_private.summaries.summary_plan import sampling_time
 from tests.summaries.normal_sum import NormalSum, normal_model, normal_private

@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from pymc_private.counts.engine_errors import UNREADABLE, hide_quotes
+from pymc_private.counts.engine_errors import UNREADABLE, hide_quotes, refuse_names_twice
 from pymc_private.errors import DomainError, Unsupported, nearest_names
 from pymc_private.summaries.tables.table_progress import Told, collected, computed
 from pymc_private.summaries.tables.table_texts import Texts
@@ -54,10 +54,7 @@ def as_table(data: Any) -> Table:
         A relation of DuckDB, without PyArrow.
     """
     module = type(data).__module__
-    if module.startswith(("pandas", "dask")) and hasattr(data, "columns"):
-        _refuse_names_twice(list(data.columns))
-    if module.startswith("pyarrow") and hasattr(data, "schema"):
-        _refuse_names_twice(list(data.schema.names))
+    refuse_names_twice(data)
     if module.startswith("pyarrow") and hasattr(data, "scanner"):
         return ArrowDataset(data)
     if module.startswith("dask") and hasattr(data, "npartitions"):
@@ -91,17 +88,6 @@ def _known_frame(data: Any) -> Any:
         return nw.from_native(data)
     except TypeError:
         return None
-
-
-def _refuse_names_twice(names: Sequence[Any]) -> None:
-    """Refuse a frame two of whose columns have one name."""
-    if twice := sorted({str(name) for name in names if names.count(name) > 1}):
-        raise DomainError(
-            "columns of a table have names of their own; nothing was charged",
-            got=f"{', '.join(twice)} twice",
-            allowed="a name for each column",
-            do="rename one of them",
-        )
 
 
 def require_columns(table: Table, wanted: Sequence[str]) -> None:

@@ -379,8 +379,10 @@ def twice():
     arrow = pa.table([[1, 3], [2, 4]], names=["x", "x"])
     plain = pd.DataFrame([[1, 2], [3, 4]], columns=["x", "x"])
     pair = duckdb.sql("select 1 as x, 2 as z")
-    return {"pandas": plain, "pyarrow": arrow, "dataset": ds.InMemoryDataset(arrow),
-            "duckdb": pair.project("x, z as x"), "dask": dd.from_pandas(plain, npartitions=1)}  # fmt: skip
+    return {
+        "pandas": plain, "pyarrow": arrow, "dataset": ds.InMemoryDataset(arrow),
+        "duckdb": pair.project("x, z as x"), "dask": dd.from_pandas(plain, npartitions=1),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("engine", ["pandas", "pyarrow", "dataset", "duckdb", "dask"])

@@ -42,6 +42,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.summaries.scores.clipped_scores import ClippedRows, RecordModel, Rows
+from pymc_private.summaries.scores.independent_numbers import IndependentNumbers
 from pymc_private.summaries.scores.pilot import (
     ModelAtPoint,
     NoisyScore,
@@ -129,6 +130,14 @@ class PooledLikelihood:
         """`node_terms` for products: without their zeros where most are, as those of groups."""
         return without_zeros(self.node_terms)
 
+    @cached_property
+    def independent(self) -> IndependentNumbers | None:
+        """The density of many numbers whose noise does not depend on parameters, in fewer steps."""
+        noises = self.curvature_noise, self.reference_noise
+        moving = any(noise.sd != 0.0 and len(noise.projection) for noise in noises)
+        many = len(self.observed) >= MANY_GROUPS
+        return IndependentNumbers.of(self) if many and not moving else None
+
     def by_round(self, means: Any) -> Any:
         """Means (..., T p) of the rounds as (..., T, p), without other sums."""
         rounds, p, _ = self.curvature_noise.scaling.shape
@@ -143,7 +152,12 @@ class PooledLikelihood:
 
     def _batch(self, model: RecordModel, theta: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
-            means, ratio = self.moments(self.node_mass(model, theta), theta)
+            mass = self.node_mass(model, theta)
+            if self.independent is not None:
+                sums, ratio = self.sums(mass)
+                value = self.independent.log_density(sums, ratio, theta)
+                return np.where(np.isfinite(value), value, -np.inf)
+            means, ratio = self.moments(mass, theta)
             residual = self.observed - means @ self.projection.T
             covariance = self.covariance(means, ratio)
         usable = np.isfinite(covariance).all(axis=(1, 2)) & np.isfinite(residual).all(axis=1)
@@ -162,9 +176,13 @@ class PooledLikelihood:
 
     def moments(self, mass: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means of all rounds (S, T p) and the ratio of variances (S,) at node masses (S, N Q)."""
+        sums, ratio = self.sums(mass)
+        return sums + self.correction + (theta - self.center) @ self.slope.T, ratio
+
+    def sums(self, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The sums over the nodes alone (S, T p), and the ratio of variances (S,)."""
         found = mass @ self.quick_terms
-        means = found[:, :-1] + self.correction + (theta - self.center) @ self.slope.T
-        return means, np.clip(found[:, -1], LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO)
+        return found[:, :-1], np.clip(found[:, -1], LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO)
 
     def covariance(self, means: np.ndarray, ratio: np.ndarray) -> np.ndarray:
         """The covariance of the projected numbers, shape (S, p, p)."""

@@ -55,17 +55,22 @@ class PooledSlopes:
             np.exp(mass, out=mass)
             mass /= mass.sum(axis=1, keepdims=True)
             found = mass.ravel() @ pooled.quick_terms
-            means = found[:-1] + pooled.correction + pooled.slope @ (theta - pooled.center)
-            value, of_means, of_ratio = self._normal(means, found[-1])
+            value, of_means, of_ratio, of_theta = self._normal(found[:-1], found[-1], theta)
             weight = pooled.quick_terms @ np.append(of_means, of_ratio)
             weight = weight.reshape(mass.shape)
             weight -= (mass * weight).sum(axis=1, keepdims=True)
-            return value, (mass * weight, of_means @ pooled.slope)
+            return value, (mass * weight, of_theta)
 
-    def _normal(self, means: np.ndarray, raw: float) -> tuple[float, np.ndarray, float]:
-        """The normal log density, and its derivatives in the means and the ratio of variances."""
+    def _normal(
+        self, sums: np.ndarray, raw: float, theta: np.ndarray
+    ) -> tuple[float, np.ndarray, float, np.ndarray]:
+        """The normal log density, and its derivatives in sums, ratio and parameters."""
         pooled = self.pooled
         ratio = min(max(raw, LEAST_VARIANCE_RATIO), MOST_VARIANCE_RATIO)
+        if pooled.independent is not None:
+            value, of_sums, of_ratio, of_theta = pooled.independent.slopes(sums, ratio, theta)
+            return value, of_sums, of_ratio if raw == ratio else 0.0, of_theta
+        means = sums + pooled.correction + pooled.slope @ (theta - pooled.center)
         residual = pooled.observed - pooled.projection @ means
         covariance = ratio * pooled.outcome_covariance + pooled.noise_covariance
         by_round, pullbacks = pooled.by_round(means), []
@@ -75,7 +80,7 @@ class PooledSlopes:
             pullbacks.append(pullback)
         factor, failed = lapack.dpotrf(covariance, lower=1)
         if failed or not np.isfinite(residual).all():
-            return np.nan, np.zeros_like(means), 0.0
+            return np.nan, np.zeros_like(means), 0.0, np.zeros_like(theta)
         inverse = lapack.dpotri(factor, lower=1)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         a = inverse @ residual
@@ -85,15 +90,17 @@ class PooledSlopes:
         for pullback in pullbacks:
             of_means[: by_round.size] += pullback(outer)
         of_ratio = float((outer * pooled.outcome_covariance).sum()) if raw == ratio else 0.0
-        return value, of_means, of_ratio
+        return value, of_means, of_ratio, of_means @ pooled.slope
 
     def symbolic(self, logs: Variable, theta: Variable) -> Variable:
         """The value as a graph."""
         pooled = self.pooled
         mass = pt.special.softmax(logs + pooled.base, axis=1).flatten()
         found = pt.dot(mass, pooled.node_terms)
-        means = found[:-1] + pooled.correction + pt.dot(pooled.slope, theta - pooled.center)
         ratio = pt.clip(found[-1], LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO)
+        if pooled.independent is not None:
+            return pooled.independent.symbolic(found[:-1], ratio, theta)
+        means = found[:-1] + pooled.correction + pt.dot(pooled.slope, theta - pooled.center)
         residual = pooled.observed - pt.dot(pooled.projection, means)
         covariance = ratio * pooled.outcome_covariance + pooled.noise_covariance
         rounds, p, _ = pooled.curvature_noise.scaling.shape

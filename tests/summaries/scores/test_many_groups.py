@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
 from pymc_private.summaries.noise import SimulatedNoise
 from pymc_private.summaries.noise_aware_model import noise_aware_model
 from pymc_private.summaries.scores.model_scores import score_mechanism
+from pymc_private.summaries.scores.read_parameters import of_read
 from pymc_private.summaries.scores.score_likelihood import MANY_GROUPS
+from pymc_private.summaries.scores.score_slopes import PooledSlopes
 
 SIGMA, SLOPE, BOUND, MU = 0.8, 0.3, 15.0, 0.23
 
@@ -70,6 +74,31 @@ def test_a_wrong_scale_is_contradicted_the_more_the_more_it_is_wrong():
     )
     assert right - wrong > 20.0
     assert right - worse > 3.5 * (right - wrong)
+
+
+def test_independent_numbers_have_the_density_of_those_they_are_made_of():
+    """By Cholesky's method, value and slopes; numbers that are not scaled would differ."""
+    _, mechanism, found, _ = released(MANY_GROUPS + 4, 60 * (MANY_GROUPS + 4))
+    pooled, model = mechanism.pooled(found), mechanism.model
+    numbers = replace(pooled)
+    numbers.__dict__["independent"] = None
+    theta = mechanism.start(found)[0]
+    points = theta + 0.05 * np.random.default_rng(1).standard_normal((5, len(theta)))
+    points = of_read(mechanism.read, points)
+    plain = numbers.log_likelihood(model, points)
+    np.testing.assert_allclose(pooled.log_likelihood(model, points), plain, rtol=1e-8)
+    logs = model.log_density(points[:1], pooled.rows, pooled.values)[0]
+    value, slopes = PooledSlopes(pooled)(logs.copy(), points[0])
+    expected, by_cholesky = PooledSlopes(numbers)(logs.copy(), points[0])
+    assert value == pytest.approx(expected, rel=1e-8)
+    for one, other in zip(slopes, by_cholesky, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6 * np.abs(other).max())
+    symbols = pt.constant(logs), pt.constant(points[0])
+    assert float(PooledSlopes(pooled).symbolic(*symbols).eval()) == pytest.approx(value, rel=1e-8)
+    wrong = replace(pooled.independent, variances=2.0 * pooled.independent.variances)
+    pooled.__dict__["independent"] = wrong
+    assert abs(pooled.log_likelihood(model, points) - plain).max() > 1.0
+    pooled.__dict__.pop("independent")
 
 
 @pytest.mark.parametrize("width", [1e3, 1e4])

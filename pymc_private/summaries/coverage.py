@@ -25,6 +25,7 @@ from pymc_private.release.display import format_estimate
 from pymc_private.summaries.parameters import coordinate_names
 from pymc_private.summaries.simulated_summaries import (
     LEAST_EFFECTIVE,
+    NOT_FOUND,
     SimulatedSummaries,
     outside_sentences,
 )
@@ -32,10 +33,6 @@ from pymc_private.summaries.simulated_summaries import (
 SHORT_BY = 0.03
 """Intervals fall short if they hold this much less than their mass by two standard errors more."""
 SHOWN_PARAMETERS = 40
-NOT_FOUND = (
-    "neither importance sampling nor NUTS found their posterior, which says nothing for or against "
-    "the plan; longer chains of pm.sample may"
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -59,7 +59,7 @@ class GivenTotals:
         return self._noise.noisy_total(self._left.pop(0), bound, positive, mu)
 
     def totals(self, chunks: Iterable[Any], sums: Sequence[BoundedSum], weight: int) -> list:
-        """The next sums of matrices, with their noise; no chunk is read."""
+        """The next sums of matrices of unweighted records, with their noise; no chunk is read."""
         return [m for one in sums for m in self._noise.noisy(unweighted(one, self._left.pop(0)))]
 
     def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:

@@ -180,7 +180,7 @@ class NoiseScale:
         if isinstance(lattice, TermLattice):
             return self.variance(lattice, k, False, one.mu)
         _check_mu(one.mu)
-        squared = lattice.squared_sensitivity(k, self.substitute, self.parts)
+        squared = lattice.squared_sensitivity(k == 1, self.substitute, self.parts)
         return Fraction(squared * self.records_per_unit**2) / Fraction(one.mu) ** 2
 
     def term_sd(self, one: BoundedSum, k: int) -> float:

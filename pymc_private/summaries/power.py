@@ -26,7 +26,11 @@ from pymc_private.privacy.validation import check_count, check_flags, check_open
 from pymc_private.release.charge import progress_bar, suppress_warnings
 from pymc_private.release.display import format_estimate
 from pymc_private.summaries.importance import WeightedDraws
-from pymc_private.summaries.simulated_summaries import SimulatedSummaries
+from pymc_private.summaries.simulated_summaries import (
+    LEAST_EFFECTIVE,
+    NOT_FOUND,
+    SimulatedSummaries,
+)
 
 DRAWS = 1500
 PRECISE_EPSILON = 50.0
@@ -52,6 +56,8 @@ class EffectPower:
     prior_mean, prior_sd : float
     refused : int
         Simulated summaries that could not be read; the effect counts as not seen there.
+    not_found : int
+        Those whose posterior neither importance sampling nor NUTS found. They are left out.
     """
 
     parameter: str
@@ -63,6 +69,7 @@ class EffectPower:
     prior_mean: float
     prior_sd: float
     refused: int = 0
+    not_found: int = 0
 
     @property
     def simulations(self) -> int:
@@ -128,6 +135,8 @@ class EffectPower:
         ]  # fmt: skip
         if self.refused:
             rows.append(("refused", format_count(self.refused, "simulation")))
+        if self.not_found:
+            rows.append(("left out", f"{format_count(self.not_found, 'simulation')}: {NOT_FOUND}"))
         return rows
 
     def __repr__(self) -> str:
@@ -161,22 +170,23 @@ def effect_power(
     summaries = SimulatedSummaries(plan, DRAWS, rng, reference, mechanism)
     parameters = summaries.mechanism.parameters
     prior = entry.of(parameters.natural(parameters.pool))
-    sds, seen = [], []
+    sds, seen = list[float](), list[bool]()
     with progress_bar(count, progressbar, "simulations") as progress:
         for done in range(count):
             theta = _with_effect(parameters, entry, effect, given, rng)
             with suppress_warnings():
                 found = summaries.posterior_at(theta)
-            if found is not None:
+            if found is not None and found.effective >= LEAST_EFFECTIVE:
                 drawn = _of_entry(found, entry.of(parameters.natural(found.points)))
                 low, high = drawn.quantiles([(1.0 - level) / 2.0, (1.0 + level) / 2.0])[:, 0]
                 sds.append(float(drawn.sd[0]))
                 seen.append(not low <= null <= high)
             progress(done + 1)
-    _refuse_none(sds, count)
+    refused = summaries.refused + summaries.failed
+    _refuse_none(sds, count, count - refused)
     return EffectPower(
         entry.label, float(effect), float(null), float(level), np.array(sds), np.array(seen),
-        float(prior.mean()), float(prior.std()), count - len(sds),
+        float(prior.mean()), float(prior.std()), refused, count - refused - len(sds),
     )  # fmt: skip
 
 
@@ -332,11 +342,11 @@ def _of_entry(found: WeightedDraws, values: np.ndarray) -> WeightedDraws:
     return WeightedDraws(values[:, None], found.weights)
 
 
-def _refuse_none(found: Sequence[float], count: int) -> None:
+def _refuse_none(found: Sequence[float], count: int, lost: int) -> None:
     if not found:
         raise NotInformative(
             "no simulated summary could be read",
-            got=f"0 of {count}",
+            got=f"0 of {count}" + (f", the posterior of {lost} was not found" if lost else ""),
             do="this plan is not worth its budget: a larger epsilon, fewer parameters or more "
             "records",
         )

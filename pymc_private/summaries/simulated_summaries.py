@@ -35,6 +35,10 @@ MANY_PARAMETERS = 24
 found four posteriors of 20, and takes as long."""
 SIMULATED_POINTS, SIMULATED_RECORDS = 40, 50
 """Prior draws, and records of each, of which it is told how many leave the domain."""
+NOT_FOUND = (
+    "neither importance sampling nor NUTS found their posterior, which says nothing for or against "
+    "the plan; longer chains of pm.sample may"
+)
 MUCH_OUTSIDE = 0.2
 """Share of simulated outcomes outside their domain that is worth telling."""
 

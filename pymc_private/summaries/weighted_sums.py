@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.errors import DomainError
+from pymc_private.errors import DomainError, Unsupported
 from pymc_private.summaries.compiled.chunk_threads import each_chunk
 from pymc_private.summaries.compiled.compiler import COMPILER
 from pymc_private.summaries.lattice import TermLattice, limit_elements
@@ -33,7 +33,7 @@ MOST_FACTORS, MOST_LENGTH = 2**10, 2**12
 FEW_FACTORS = 4
 """Vectors of one term whose products are taken pair by pair."""
 MOST_ROWS = 2**16
-"""Vectors whose products, each below 2**36, are added in doubles."""
+"""Vectors whose products, each at most 2**36 (1 + 2**-12), are added in doubles."""
 ROWS_SUMMED = 2**20
 """Rows whose terms, each below 2**42, are added as 64-bit integers."""
 
@@ -96,12 +96,7 @@ class GramLattice:
         it was shrunk. Every step treats a row by itself.
         """
         count, m, p = factors.shape
-        if m > MOST_FACTORS or p > MOST_LENGTH:
-            raise DomainError(
-                "terms of this size are not summed exactly",
-                got=f"{m} vectors of length {p}",
-                allowed=f"{MOST_FACTORS} of length {MOST_LENGTH}",
-            )
+        refuse_size(m, p)
         flat = np.asarray(factors, dtype=float).reshape(count, m * p)
         finite = np.isfinite(flat).all(axis=1)
         flat = limit_elements(np.where(finite[:, None], flat, 0.0), 2.0 * math.sqrt(self.bound))
@@ -139,13 +134,29 @@ class GramLattice:
             total = [a + b for a, b in zip(total, found, strict=True)]
         return total
 
-    def squared_sensitivity(self, entries: int, substitute: bool, parts: bool = False) -> int:
+    def squared_sensitivity(self, is_number: bool, substitute: bool, parts: bool = False) -> int:
         """Upper bound of |t - t'|_F^2, or of |t|_F^2 under add/remove, in units of gamma^2.
 
-        `entries` is 1 for numbers, of [0, M]; `parts` as of `TermLattice.squared_sensitivity`.
+        `is_number`: p = 1, terms of [0, M]; `parts` as of `TermLattice.squared_sensitivity`.
         """
-        is_number = entries == 1 and not parts
-        return (2 if substitute and not is_number else 1) * self.most**2
+        return (2 if substitute and (parts or not is_number) else 1) * self.most**2
+
+
+def refuse_size(m: int, p: int) -> None:
+    """Refuse terms of so many, or so long, vectors that products of them are not exact.
+
+    Raises
+    ------
+    Unsupported
+        They are.
+    """
+    if m > MOST_FACTORS or p > MOST_LENGTH:
+        raise Unsupported(
+            "terms of this size are not summed exactly",
+            got=f"{m} predictors of a record, {p} parameters",
+            allowed=f"{MOST_FACTORS} and {MOST_LENGTH}",
+            do="a model with fewer, such as one of fewer groups",
+        )
 
 
 def _squared_norms(vectors: np.ndarray) -> np.ndarray:
@@ -154,7 +165,7 @@ def _squared_norms(vectors: np.ndarray) -> np.ndarray:
     if m > FEW_FACTORS:
         others = np.swapaxes(vectors, 1, 2)
         products = vectors @ others if m <= p else others @ vectors  # exact
-        return np.add.reduce(np.ascontiguousarray(products.reshape(count, -1).T) ** 2, axis=0)
+        return np.asarray((products.reshape(count, -1) ** 2).sum(axis=1))  # also of a single row
     squares = np.zeros(count)
     for j in range(m):
         for k in range(j + 1):

@@ -14,12 +14,11 @@ from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.summaries.lattice import TermLattice
 from pymc_private.summaries.noise import NoiseScale
 from pymc_private.summaries.scores.model_scores import score_mechanism
-from tests.summaries.packed_matrices import PackedMatrices
 
 N = 240
 
 
-class ToldSums(PackedMatrices):
+class ToldSums:
     """Noise that keeps the integer terms, and tells every run the sums of the first one."""
 
     def __init__(self, scale):
@@ -37,8 +36,22 @@ class ToldSums(PackedMatrices):
             self.sums.append(np.ldexp(terms.sum(axis=0).astype(float), lattice.exponent))
         return self.sums[stage].copy()
 
+    def totals(self, chunks, sums, weight):
+        """Of matrices the integer vectors, as the release adds up their products."""
+        (one,) = sums
+        vectors = np.concatenate([one.lattice.vectors(factors) for _, (factors,) in chunks])
+        self.runs[-1].append(vectors.reshape(len(vectors), -1))
+        stage = len(self.runs[-1]) - 1
+        if stage == len(self.sums):
+            total = np.einsum("nmi,nmj->ij", vectors, vectors)
+            self.sums.append(np.ldexp(total, one.lattice.exponent))
+        return [self.sums[stage].copy()]
+
     def sd(self, bound, positive, mu, k):
         return self.scale.sd(bound, positive, mu, k)
+
+    def term_sd(self, one, k):
+        return self.scale.term_sd(one, k)
 
 
 def regression(family, neighbors):

@@ -5,10 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from pymc_private.errors import DomainError
+from pymc_private.errors import DomainError, Unsupported
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise, rounded_normals
-from pymc_private.summaries.weighted_sums import BoundedSum, GramLattice, WeightedSums
+from pymc_private.summaries.weighted_sums import (
+    BoundedSum,
+    GramLattice,
+    WeightedSums,
+    exact_matrix,
+)
 
 SUMS = (BoundedSum(1.0, False, 0.5), BoundedSum(0.3, True, 0.8))
 
@@ -80,7 +85,7 @@ def test_no_product_is_longer_than_its_bound(m, bound):
     assert max(squares) <= lattice.most**2
     assert max(squares) > 0.99 * lattice.most**2  # long ones are shrunk, not dropped
     assert lattice.most <= bound * (1 + 2.0**-12) / 2.0**lattice.exponent
-    assert lattice.squared_sensitivity(16, True) == 2 * lattice.squared_sensitivity(16, False)
+    assert lattice.squared_sensitivity(False, True) == 2 * lattice.squared_sensitivity(False, False)
     assert lattice.total(found) == [
         int(sum(matrices[:, i, j])) for i, j in zip(*np.triu_indices(4), strict=True)
     ]
@@ -94,8 +99,28 @@ def test_terms_within_their_bound_are_rounded_to_the_nearest():
     assert np.abs(found - factors).max() <= 2.0 ** (lattice.vector_exponent - 1)
     order = rng.permutation(300)
     np.testing.assert_array_equal(lattice.vectors(factors[order]), lattice.vectors(factors)[order])
-    with pytest.raises(DomainError, match="not summed exactly"):
+    with pytest.raises(Unsupported, match="not summed exactly"):
         lattice.vectors(np.zeros((1, 1025, 2)))
+
+
+@pytest.mark.parametrize(("m", "p"), [(1, 3), (3, 4), (5, 5), (6, 3), (16, 16)])
+def test_a_term_does_not_depend_on_how_many_rows_stand_beside_it(m, p):
+    """To the last bit of its norm, which decides whether it is shrunk."""
+    rng, lattice = np.random.default_rng(4), GramLattice(1.0)
+    factors = rng.normal(size=(300, m, p))
+    factors /= np.sqrt(np.linalg.norm(np.swapaxes(factors, 1, 2) @ factors, axis=(1, 2)))[
+        :, None, None
+    ]
+    vectors = np.rint(np.ldexp(factors, -lattice.vector_exponent))
+    norms = lattice._exceeds(vectors)[1]
+    for k in range(300):
+        assert lattice._exceeds(vectors[k : k + 1])[1][0] == norms[k]
+    tuned = [54, 61423, 151, 61355, 602, 8, 7169, 60540, 60381, 18, 6, 61688, 116518, 60908, 61563,
+             60312]  # fmt: skip
+    row = np.zeros((1, 16, 16))
+    row[0, range(16), range(16)] = np.ldexp(np.array(tuned, float), lattice.vector_exponent)
+    beside = np.concatenate([row, np.zeros((1, 16, 16))])
+    assert exact_matrix(row, 1.0) == exact_matrix(beside, 1.0)
 
 
 def test_simulated_sums_are_the_same_up_to_noise():

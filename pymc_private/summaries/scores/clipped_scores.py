@@ -32,6 +32,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pymc_private.errors import Unsupported
 from pymc_private.summaries.compiled.compiler import CENTERS, COMPILER, SCORES
 from pymc_private.summaries.density.outcome_nodes import sums_of_rows
 from pymc_private.summaries.scores.compiled_centers import compiled_centers, has_compiled_centers
@@ -52,6 +53,8 @@ CENTER_TOLERANCE = 1e-10
 """Mean of psi, in units of C, at which a center is found."""
 REMEMBERED = 8
 """Parameter vectors whose nodes are kept: at least as many as are tried before the next pilot."""
+LEAST_PIVOT = 2.0**-44
+"""Share of a diagonal entry below which what is left of it is rounding."""
 LEAST_MIXTURE = 0.02
 """Least share of the safe step in a step towards a center."""
 
@@ -281,6 +284,15 @@ class ClippedScore:
     weight_bound: float = np.inf
     two_valued: TwoValuedScore | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a metric that is not finite: zeros of a row times infinity would be NaN."""
+        if not np.isfinite(self.metric).all():
+            raise Unsupported(
+                "scores have no finite scale at these parameters",
+                allowed="priors under which records of the domain are possible",
+                do="narrower priors, or a domain of another scale",
+            )
+
     def in_few_steps(self) -> ClippedScore:
         """The same score, in the form of `two_valued_score` if it has one."""
         limits = self.bound, self.weight_bound
@@ -407,13 +419,18 @@ def row_blocks(mass: np.ndarray) -> list[slice]:
 
 
 def row_cholesky(matrices: np.ndarray) -> np.ndarray:
-    """Lower factors of small matrices (N, m, m), each row by itself; 0 where a pivot is none."""
+    """Lower factors of small matrices (N, m, m), each row by itself; 0 where a pivot is none.
+
+    A pivot that rounding left of a matrix of lower rank is none: dividing by it would make up a
+    matrix.
+    """
     lower = np.zeros_like(matrices)
     left = np.array(matrices)
     with np.errstate(all="ignore"):
         for j in range(matrices.shape[1]):
             pivot = left[:, j, j]
-            scale = np.where(pivot > 0.0, 1.0 / np.sqrt(pivot), 0.0)
+            kept = pivot > LEAST_PIVOT * matrices[:, j, j]
+            scale = np.where(kept, 1.0 / np.sqrt(pivot), 0.0)
             lower[:, j:, j] = left[:, j:, j] * scale[:, None]
             left[:, j:, j:] -= lower[:, j:, j, None] * lower[:, None, j:, j]
     return lower

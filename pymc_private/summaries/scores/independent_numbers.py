@@ -8,23 +8,11 @@ v d + 1: with p numbers a density and its derivatives take p^2 operations instea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
 import scipy
-
-
-class HasFixedNoise(Protocol):
-    """Constants of `score_likelihood.PooledLikelihood`."""
-
-    correction: np.ndarray
-    slope: np.ndarray
-    center: np.ndarray
-    projection: np.ndarray
-    observed: np.ndarray
-    outcome_covariance: np.ndarray
-    noise_covariance: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +41,8 @@ class IndependentNumbers:
     constant: float
 
     @classmethod
-    def of(cls, pooled: HasFixedNoise) -> IndependentNumbers | None:
-        """Those of a likelihood; None where its noise is not positive definite."""
+    def of(cls, pooled: Any) -> IndependentNumbers | None:
+        """Those of a `score_likelihood.PooledLikelihood`; None where its noise is not positive."""
         try:
             values, vectors = scipy.linalg.eigh(pooled.outcome_covariance, pooled.noise_covariance)
         except (np.linalg.LinAlgError, ValueError):

@@ -106,6 +106,7 @@ from pymc_private.summaries.scores.score_release import (
 )
 from pymc_private.summaries.scores.symmetric import floor_eigenvalues, matrix_power
 from pymc_private.summaries.term_totals import SentOnce, TermTotals
+from pymc_private.summaries.weighted_sums import refuse_size
 
 
 @dataclass(frozen=True)
@@ -210,6 +211,8 @@ class ScoreMechanism:
             NoiseScale(relation, records_per_unit, parts=part is not None),
             part,
         )
+        one = {name: rows[:1] for name, rows in large.rows.items()}
+        refuse_size(*model.jacobian(read.mean, one).shape[1:])  # before a charge
         self._pooled: tuple[Mapping[str, np.ndarray], PooledLikelihood] | None = None
         self._prepared: tuple[Mapping[str, np.ndarray], list[NoisyScore]] | None = None
 

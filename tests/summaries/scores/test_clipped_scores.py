@@ -10,6 +10,7 @@ from pymc_private.summaries.scores.clipped_scores import (
     ClippedScore,
     clip_rows,
     orthonormal_frame,
+    row_cholesky,
     score_center,
     score_rows,
 )
@@ -233,3 +234,14 @@ def test_frames_are_orthonormal_where_directions_depend_on_each_other():
     off = products - diagonal[:, :, None] * np.eye(4)
     assert np.abs(off).max() < 1e-12
     assert np.minimum(np.abs(diagonal), np.abs(diagonal - 1)).max() < 1e-12
+
+
+@pytest.mark.parametrize(("m", "rank"), [(4, 1), (5, 2), (6, 1), (6, 2), (8, 2), (8, 7)])
+def test_factors_of_singular_matrices_are_theirs(m, rank):
+    """A pivot of rounding alone, divided by its root, gave matrices 1e15 times as large."""
+    rng = np.random.default_rng(6)
+    roots = rng.normal(size=(20_000, m, rank)) * rng.choice([1e-3, 1.0, 30.0], (20_000, m, 1))
+    matrices = roots @ np.swapaxes(roots, 1, 2)
+    lower = row_cholesky(matrices)
+    gap = np.linalg.norm(lower @ np.swapaxes(lower, 1, 2) - matrices, axis=(1, 2))
+    assert (gap / np.linalg.norm(matrices, axis=(1, 2))).max() < 1e-5

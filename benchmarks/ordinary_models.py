@@ -367,8 +367,9 @@ def sampling(name: str) -> str:
         pm.sample(chains=4, cores=1, progressbar=False, compute_convergence_checks=False)
     marks.append(time.process_time())
     release, steps = np.diff(marks)
-    size = plan.mechanism.parameters.size
-    expected = sampling_time(size, getattr(plan.mechanism, "nodes", 0))
+    mechanism, size = plan.mechanism, plan.mechanism.parameters.size
+    many = getattr(mechanism, "has_many_groups", False)
+    expected = sampling_time(size, getattr(mechanism, "nodes", 0), many)
     return f"{name:24s} {size:10d} {release:9.1f} {steps:9.1f} {expected}"
 
 

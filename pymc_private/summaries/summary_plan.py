@@ -446,28 +446,31 @@ def check_plan_unchanged(plan: SummaryPlan) -> None:
     )
 
 
-def sampling_time(size: int, nodes: int = 0) -> str:
+def sampling_time(size: int, nodes: int = 0, independent: bool = False) -> str:
     """Rough time of `pm.sample` on one core, in words: four chains of 2,000 steps, compilation too.
 
-    It is a range: from half to twice what a step is expected to take, by the number of parameters
-    and of nodes (outcomes at rows of the reference) of the likelihood. The words held of six
-    summaries: 8 to 31 seconds of processor time for two to four parameters and few nodes, 76 and
-    106 seconds of zero-inflated counts with 2,600 nodes; hierarchies of 24 parameters took minutes
-    (`python -m benchmarks.ordinary_models --sampling`).
+    It is a range: outcomes at rows of the reference, the nodes, take more where densities are
+    longer, and more steps are taken where a posterior is less round. It held of 19 summaries of 3
+    to 203 parameters, whose chains of 500 to 800 steps were scaled up: 10 seconds to two minutes.
 
     Parameters
     ----------
     size, nodes : int
+        Of parameters, and of outcomes at rows of the reference.
+    independent : bool
+        Whether noise does not depend on the parameters (T36, *Many groups*).
     """
-    gradient = 1.5e-4 + 6.5e-7 * nodes + 5e-6 * size**2
-    seconds = 15.0 + TOTAL_STEPS * (4.0 + 0.4 * size) * gradient
-    low, high = _duration(seconds / 2.0), _duration(seconds * 2.0)
+    steps = TOTAL_STEPS * (5.0 + size / 27.0)
+    fixed = 1.5e-4 + (2e-8 if independent else 5e-7) * size**2
+    quick, slow = fixed + 4e-8 * nodes, 2.0 * fixed + 5e-7 * nodes + 5e-4 * (nodes == 0)
+    low, high = _duration(5.0 + steps * quick / 1.5), _duration(15.0 + 1.5 * steps * slow)
     return low if low == high else f"{low} to {high}"
 
 
 def _sampling_time_of(mechanism: Mechanism) -> str:
     """The time of a mechanism's model."""
-    return sampling_time(mechanism.parameters.size, getattr(mechanism, "nodes", 0))
+    sizes = mechanism.parameters.size, getattr(mechanism, "nodes", 0)
+    return sampling_time(*sizes, getattr(mechanism, "has_many_groups", False))
 
 
 TOTAL_STEPS = 8000

@@ -573,7 +573,8 @@ def test_the_report_says_first_what_the_summary_tells(plan):
 
 
 def test_the_expected_time_of_sampling_is_a_range_that_grows_with_the_work():
-    """Of zero-inflated counts with 2,600 nodes it took 76 and 106 seconds."""
-    assert sampling_time(2) == "under a minute"
-    assert sampling_time(5, 2600) == "under a minute to 4 minutes"
-    assert "hours" in sampling_time(60)
+    """It took about a minute of zero-inflated counts with 2,600 nodes, 69 s of 200 groups."""
+    assert sampling_time(4, 200) == "under a minute"
+    assert sampling_time(5, 2600) == "under a minute to 2 minutes"
+    assert sampling_time(203, 400, independent=True) == "2 minutes to 6 minutes"
+    assert "hours" in sampling_time(300)

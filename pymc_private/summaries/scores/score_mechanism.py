@@ -91,6 +91,7 @@ from pymc_private.summaries.scores.score_budget import (
     score_budget,
 )
 from pymc_private.summaries.scores.score_likelihood import (
+    MANY_GROUPS,
     Curvature,
     PooledLikelihood,
     pooled_likelihood,
@@ -360,6 +361,11 @@ class ScoreMechanism:
     def nodes(self) -> int:
         """Outcomes at rows of the reference that the likelihood sums over."""
         return int(score_rows(self.model, self.read.mean, self.design.small.rows).mass.size)
+
+    @property
+    def has_many_groups(self) -> bool:
+        """Whether the likelihood's noise does not depend on parameters (T36, *Many groups*)."""
+        return self.design.structure.groups >= MANY_GROUPS
 
     def cautions(self) -> list[Caution]:
         """Reasons for doubt that are known before the charge."""

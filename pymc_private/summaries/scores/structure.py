@@ -48,6 +48,11 @@ class Structure:
         return int(np.tril(self.pairs).sum())
 
     @property
+    def groups(self) -> int:
+        """Parameters that do not meet all others in some record: coefficients of groups."""
+        return int((~self.pairs.all(axis=1)).sum())
+
+    @property
     def is_full(self) -> bool:
         """Whether no zeros are known."""
         return bool(self.pairs.all())

@@ -164,8 +164,8 @@ class Setting:
         return pmp.privatize(model, records="row", domain=domain, public=public)
 
 
-def by_nuts(model: pm.Model, parameters: Any, seed: int) -> Posterior:
-    """What NUTS finds of a model, in unconstrained coordinates."""
+def nuts_points(model: pm.Model, parameters: Any, seed: int) -> np.ndarray:
+    """Draws by NUTS in unconstrained coordinates, shape (draws, p)."""
     with model, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = pm.sample(**OPTIONS, random_seed=seed, compute_convergence_checks=False).posterior
@@ -174,8 +174,14 @@ def by_nuts(model: pm.Model, parameters: Any, seed: int) -> Posterior:
         name: found[name].to_numpy().reshape(count, *shape)
         for name, shape in parameters.shapes.items()
     }
-    draws = parameters.unconstrained(natural)
-    return draws.mean(axis=0), draws.std(axis=0), np.quantile(draws, ENDS, axis=0), float(count)
+    return np.asarray(parameters.unconstrained(natural))
+
+
+def by_nuts(model: pm.Model, parameters: Any, seed: int) -> Posterior:
+    """What NUTS finds of a model, in unconstrained coordinates."""
+    draws = nuts_points(model, parameters, seed)
+    ends = np.quantile(draws, ENDS, axis=0)
+    return draws.mean(axis=0), draws.std(axis=0), ends, float(len(draws))
 
 
 def summary_draws(likelihood: Any, prior: Any, start: Any, rng: Any) -> WeightedDraws:

@@ -382,6 +382,19 @@ class CovariateMoments:
         rank = int(kept.sum())
         self.size = rank * (rank + 1) // 2
 
+    @property
+    def columns(self) -> int:
+        """Columns of numbers and indicators."""
+        return self._width + sum(block.width for block in self._indicators)
+
+    def parted(
+        self, reference: CovariateReference
+    ) -> tuple[CovariateMoments | None, CovariateMoments | None]:
+        """Stages of the numbers and of the categories alone; None for what there is not."""
+        numbers = CovariateMoments(self._numbers, (), reference) if self._numbers else None
+        kinds = CovariateMoments((), self._indicators, reference) if self._indicators else None
+        return numbers, kinds
+
     def refined(self, moved: CovariateReference) -> CovariateMoments:
         """The same stage around a reference that was moved: for a second noisy sum.
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -58,6 +58,7 @@ from pymc_private.summaries.scores.curvature_check import (
     weak_curvature,
 )
 from pymc_private.summaries.scores.group_labels import small_group_cautions
+from pymc_private.summaries.scores.marginal_moments import settled_moments
 from pymc_private.summaries.scores.near_zero import prior_near_zero
 from pymc_private.summaries.scores.pilot import (
     NoisyScore,
@@ -79,7 +80,7 @@ from pymc_private.summaries.scores.read_parameters import (
     coefficient_names,
     of_read,
 )
-from pymc_private.summaries.scores.reference import CovariateReference
+from pymc_private.summaries.scores.reference import MOMENT_SHARES, CovariateReference
 from pymc_private.summaries.scores.score_bounds import BoundChoice, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import (
     COUNT_SHARE,
@@ -88,6 +89,7 @@ from pymc_private.summaries.scores.score_budget import (
     PILOT_SHARE,
     ROUNDS,
     SCORE_SHARE,
+    ScoreBudget,
     score_budget,
 )
 from pymc_private.summaries.scores.score_likelihood import (
@@ -200,22 +202,27 @@ class ScoreMechanism:
         self.mu, self.count, self._many = mu, float(count), many
         has_moments = moments is not None
         covariates = has_moments if covariates is None else covariates
+        budget = score_budget(mu, relation == ADD_REMOVE, covariates, has_moments, part, many)
+        scale = NoiseScale(relation, records_per_unit, parts=part is not None)
+        moments = self._settled(moments, large, budget, scale, 1.0 if part is None else part.share)
+        prior, public = NormalPrior(read.mean, read.covariance), dict(public_rows or {})
         self.design = ScoreDesign(
-            model,
-            NormalPrior(read.mean, read.covariance),
-            large,
-            small,
-            score_budget(mu, relation == ADD_REMOVE, covariates, has_moments, part, many),
-            outcome,
-            moments,
-            dict(public_rows or {}),
-            NoiseScale(relation, records_per_unit, parts=part is not None),
-            part,
+            model, prior, large, small, budget, outcome, moments, public, scale, part
         )
         one = {name: rows[:1] for name, rows in large.rows.items()}
         refuse_size(*model.jacobian(read.mean, one).shape[1:])  # before a charge
         self._pooled: tuple[Mapping[str, np.ndarray], PooledLikelihood] | None = None
         self._prepared: tuple[Mapping[str, np.ndarray], list[NoisyScore]] | None = None
+
+    def _settled(
+        self, moments: Any, large: CovariateReference, budget: ScoreBudget, scale: NoiseScale,
+        share: float,
+    ) -> Any:  # fmt: skip
+        """The moments stage, in parts where the noise of one sum would hide what it tells."""
+        if budget.moments is None:
+            return moments
+        noise = partial(_noise_of_moments, scale, budget.moments * MOMENT_SHARES[-1] ** 0.5)
+        return settled_moments(moments, large, noise, share * self.count)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -584,6 +591,11 @@ class ScoreMechanism:
             released["thetas"][-1],
         )
         return pilot_cautions(distance)
+
+
+def _noise_of_moments(scale: NoiseScale, mu: float, bound: float, size: int) -> float:
+    """The noise of a sum of packed matrices."""
+    return scale.sd(bound, True, mu, size)
 
 
 def pooled_curvature(

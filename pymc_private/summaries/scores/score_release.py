@@ -39,6 +39,7 @@ from pymc_private.summaries.scores.clipped_scores import (
     score_rows,
 )
 from pymc_private.summaries.scores.compiled_terms import CompiledTerms, everywhere
+from pymc_private.summaries.scores.marginal_moments import moment_rounds
 from pymc_private.summaries.scores.pilot import (
     REFERENCE_ERROR,
     NoisyScore,
@@ -47,7 +48,7 @@ from pymc_private.summaries.scores.pilot import (
     posterior_mode,
 )
 from pymc_private.summaries.scores.pilot_part import PilotPart, RecordKinds
-from pymc_private.summaries.scores.reference import MOMENT_SHARES, CovariateReference
+from pymc_private.summaries.scores.reference import CovariateReference
 from pymc_private.summaries.scores.score_bounds import NoiseSd, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import ROUNDS, ScoreBudget
 from pymc_private.summaries.scores.structure import Structure, read_structure
@@ -492,8 +493,9 @@ class _Run:
         if moments is None or mu is None:
             return design.large, design.small, {}
         large, small = design.large, design.small
-        for k, part in enumerate(split_mu(mu, MOMENT_SHARES)):
-            stage = moments.refined(large) if k else moments
+        shares, stages = zip(*moment_rounds(moments), strict=True)
+        for stage_at, part in zip(stages, split_mu(mu, shares), strict=True):
+            stage = stage_at(large)
             noisy, sd = self._noisy_moments(stage, part)
             count = self.count * self._pilot_share
             large, small = (stage.moved(r, noisy, sd, count) for r in (large, small))

@@ -168,10 +168,13 @@ def nuts_points(model: pm.Model, parameters: Any, seed: int) -> np.ndarray:
     """Draws by NUTS in unconstrained coordinates, shape (draws, p)."""
     with model, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = pm.sample(**OPTIONS, random_seed=seed, compute_convergence_checks=False).posterior
+        trace: Any = pm.sample(
+            **OPTIONS, random_seed=seed, compute_convergence_checks=False,
+            return_inferencedata=False,
+        )  # fmt: skip
     count = OPTIONS["draws"] * OPTIONS["chains"]
     natural = {
-        name: found[name].to_numpy().reshape(count, *shape)
+        name: np.reshape(trace.get_values(name, combine=True), (count, *shape))
         for name, shape in parameters.shapes.items()
     }
     return np.asarray(parameters.unconstrained(natural))

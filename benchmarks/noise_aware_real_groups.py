@@ -7,8 +7,9 @@ the records, in standard deviations of the latter, of effects of groups and of a
 width: median ratio of lengths of 90% intervals; held: share of 90% intervals that hold the
 posterior mean of the records. Ten draws are of the tempered posterior of ``calibrate(draws=10)``,
 by NUTS as an ideal sampler (none with a proof fits), with their 5% and 95% quantiles for an
-interval. ``--simulated`` takes
-data sets of `benchmarks.noise_aware_hierarchies` instead, for example ``normal:10:1000:private``.
+interval. ``--simulated``
+behind the names takes data sets of `benchmarks.noise_aware_hierarchies` instead, for example
+``4 1 normal:10:1000:private --simulated``.
 
 Covariates lie in [-1, 1] by ranges that follow from what they mean. All posteriors are by NUTS (two
 chains of 300 draws). The sets of UCI are read as `benchmarks.uci` finds them.
@@ -175,15 +176,17 @@ def ten_draws(private: pmp.PrivateModel, parameters: Any, epsilon: float) -> Ite
 
 
 def line_of(exact: Posterior, found: list[Posterior], names: tuple[str, ...]) -> str:
-    """Errors of effects and of the rest, width and held shares."""
+    """Errors of effects and of the rest, what is farthest off, width and held shares."""
     effects = np.array([name.startswith("effect") for name in names])
     shift = np.array([(one[0] - exact[0]) / exact[1] for one in found])
     parts = [np.median(np.sqrt(np.mean(shift[:, k] ** 2, axis=1))) for k in (effects, ~effects)]
+    far = int(np.abs(np.median(shift, axis=0)).argmax())
     width = np.array([(one[2][3] - one[2][0]) / (exact[2][3] - exact[2][0]) for one in found])
     held = np.array([(one[2][0] <= exact[0]) & (exact[0] <= one[2][3]) for one in found])
     each = held.mean(axis=1)
     return (
-        f"error: effects {parts[0]:.2f}, others {parts[1]:.2f}; width {np.median(width):.2f}; held "
+        f"error: effects {parts[0]:.2f}, others {parts[1]:.2f} (farthest: {names[far]} "
+        f"{np.median(shift, axis=0)[far]:.1f}); width {np.median(width):.2f}; held "
         f"{held.mean():.3f} ± {each.std() / np.sqrt(len(each)):.3f} in {len(found)}"
     )
 

@@ -75,13 +75,20 @@ class Groups:
         x = self.covariates(table)
         y = np.asarray(self.outcome(table), float)
         y = y if self.ends is None else np.clip(y, *self.ends)
-        with pm.Model(coords={"row": np.arange(len(y)), "group": kinds, "x": list(x)}) as model:
+        flags = [key for key, v in x.items() if set(np.unique(v)) <= {-1.0, 1.0}]
+        numbers = [key for key in x if key not in flags]
+        order = [*numbers, *flags]
+        with pm.Model(coords={"row": np.arange(len(y)), "group": kinds, "x": order}) as model:
             mean, sd = pm.Normal("mean", 0.0, 2.0), pm.LogNormal("sd", *SCALE_PRIOR)
             effect = pm.Normal("effect", mean, sd, dims="group")
             slopes = pm.Normal("slopes", 0.0, 1.0, dims="x")
-            data = pm.Data("X", np.column_stack(list(x.values())), dims=("row", "x"))
-            self._observe(effect[pm.Data("g", g, dims="row")] + data @ slopes, y)
+            data = pm.Data("X", np.column_stack([x[key] for key in numbers]), dims=("row", None))
+            eta = effect[pm.Data("g", g, dims="row")] + data @ slopes[: len(numbers)]
+            for k, key in enumerate(flags, len(numbers)):
+                eta = eta + slopes[k] * pm.Data(key, x[key], dims="row")
+            self._observe(eta, y)
         domain: dict[str, Any] = {"X": (-1.0, 1.0), "g": pmp.Categories(range(len(kinds)))}
+        domain |= {key: {-1.0, 1.0} for key in flags}
         domain |= {} if self.ends is None else {"y": self.ends}
         return pmp.privatize(model, records="row", domain=domain)
 

@@ -184,6 +184,6 @@ def refuse_other_summaries(mechanism: Any) -> None:
         raise Unsupported(
             "a check needs moments of the covariates, and this summary has none; nothing was "
             "charged",
-            got="private covariates of categories or counts that have no moments to release",
-            do="declare them as Interval, Ball, or Categories of at most 12 levels",
+            got="private covariates that have no moments to release, as counts",
+            do="declare them as Interval, Ball, Simplex or Categories",
         )

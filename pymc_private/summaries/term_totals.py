@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.summaries.exact_totals import Totals
-from pymc_private.summaries.noise import LatticeNoise, exact_total
+from pymc_private.summaries.noise import LatticeNoise, cell_counts, exact_total
 from pymc_private.summaries.protocol import RecordTable, SummaryNoise, SumNoise
 from pymc_private.summaries.weighted_sums import (
     WEIGHT_ONE,
@@ -116,6 +116,39 @@ class MatrixTotals:
             )
             (matrix,) = noise.totals(chunks, [one], WEIGHT_ONE)
         return matrix, noise.term_sd(one, matrix.size)
+
+
+@dataclass(frozen=True, eq=False)
+class CountTotals:
+    """Numbers of records of a chunk in disjoint levels, in integers.
+
+    Attributes
+    ----------
+    codes : callable
+        A chunk to the level of each row, shape (rows,); what is below 0 or too large is in none.
+    levels : int
+    common : SentOnce, optional
+        What is sent to workers once for several sums.
+    """
+
+    codes: Callable[[Chunk], np.ndarray]
+    levels: int
+    common: SentOnce | None = None
+
+    def __call__(self, chunk: Chunk, count: int) -> Totals:
+        """Numbers of the true rows."""
+        return [cell_counts([self.codes(chunk)[:count]], self.levels).tolist()]
+
+    def noisy(
+        self, table: RecordTable, noise: SummaryNoise, size: int, mu: float
+    ) -> tuple[np.ndarray, float]:
+        """Noisy numbers of the records of a table in chunks of `size`, and their noise (T33)."""
+        if isinstance(noise, LatticeNoise) and getattr(table, "reads_on_workers", False):
+            (total,) = table.sum_up(self, size)
+            return noise.noisy_counts(total, mu), noise.counts_sd(mu)
+        chunks = (self.codes(chunk)[:count] for chunk, count in table.chunks(size))
+        found = noise.noisy_counts(cell_counts(chunks, self.levels), mu)
+        return found, noise.counts_sd(mu)
 
 
 def ones(chunk: Chunk) -> np.ndarray:

@@ -1,22 +1,30 @@
-"""Moments of numbers and shares of categories by sums of their own, where one sum would be noise.
+"""What is released of covariates: second moments, and shares of categories by their own counts.
 
 Second moments of numbers and of indicators of many categories together have norms of the order of
 the number of categories, and noise with them: of 1,000 records in 10 groups at epsilon = 1/2 it hid
 that a covariate lay at one end of its interval, the reference stayed uniform, and .61 of 90%
-intervals held. Of numbers alone the bound is that of two or three columns. What is given up, how
-numbers differ between categories, such noise hides anyway.
+intervals held. Of numbers alone the bound is that of two or three columns, and records in levels
+are counted. What is given up, how numbers differ between categories, such noise hides anyway.
+Categories of dozens of levels are always counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from pymc_private.summaries.scores.category_levels import CategoryLevels, category_levels
+from pymc_private.summaries.scores.category_shares import CategoryShares
 from pymc_private.summaries.scores.reference import (
     MOMENT_SHARES,
+    MOST_LEVELS,
     CovariateMoments,
+    CovariateReader,
     CovariateReference,
+    covariate_moments,
 )
 
 MANY_CATEGORIES = 5
@@ -25,7 +33,7 @@ MOST_NOISE = 0.05
 """Noise of one sum, in units of the number of records, up to which it is not parted. Whitened
 means of skewed covariates are of the order of 1; at .1 a third of one was shrunk away."""
 MARGINAL_SHARES = (0.25, 0.4, 0.35)
-"""Shares of mu^2 of two sums of numbers, the second around the first, and of the categories'."""
+"""Shares of mu^2 of two sums of moments, the second around the first, and of the categories'."""
 
 Round = tuple[float, Callable[[CovariateReference], Any]]
 """A share of mu^2, and the stage of a sum given the reference so far."""
@@ -33,20 +41,24 @@ Round = tuple[float, Callable[[CovariateReference], Any]]
 
 @dataclass(frozen=True, eq=False)
 class MarginalMoments:
-    """The moments stage (`score_release.MomentsStage`) of numbers and of categories, apart.
+    """Moments of some covariates, and shares of the categories of others.
 
     Attributes
     ----------
-    numbers, categories : CovariateMoments
+    moments : CovariateMoments or None
+    categories : CategoryShares
     """
 
-    numbers: CovariateMoments
-    categories: CovariateMoments
+    moments: CovariateMoments | None
+    categories: CategoryShares
 
     @property
     def rounds(self) -> tuple[Round, ...]:
         """Its sums in order."""
-        stages = lambda _: self.numbers, self.numbers.refined, lambda _: self.categories
+        moments = self.moments
+        if moments is None:
+            return ((1.0, lambda _: self.categories),)
+        stages = lambda _: moments, moments.refined, lambda _: self.categories
         return tuple(zip(MARGINAL_SHARES, stages, strict=True))
 
 
@@ -57,14 +69,32 @@ def moment_rounds(moments: Any) -> tuple[Round, ...]:
     return tuple(zip(MOMENT_SHARES, (lambda _: moments, moments.refined), strict=True))
 
 
+def covariate_stage(
+    density: CovariateReader, reference: CovariateReference
+) -> CovariateMoments | MarginalMoments | None:
+    """What is released of the covariates of a model; None if there is nothing to release.
+
+    Levels that the reference has no rows of cannot be moved: such categories keep its shares.
+    """
+    moments = covariate_moments(density, reference)
+    many = [each for each in category_levels(density.covariates) if len(each.levels) > MOST_LEVELS]
+    many = [each for each in many if _has_all(reference, each)]
+    return MarginalMoments(moments, CategoryShares(tuple(many))) if many else moments
+
+
+def _has_all(reference: CovariateReference, block: CategoryLevels) -> bool:
+    """Whether a reference has rows of every level."""
+    return bool((block.shares(reference.rows, reference.weights) > 0.0).all())
+
+
 def settled_moments(
-    moments: Any, reference: CovariateReference, noise: Callable[[float, int], float], count: float
+    stage: Any, reference: CovariateReference, noise: Callable[[float, int], float], count: float
 ) -> Any:
     """A moments stage, parted where the noise of one sum would hide what it tells.
 
     Parameters
     ----------
-    moments : MomentsStage or None
+    stage : MomentsStage, MarginalMoments or None
     reference : CovariateReference
         What it was made of.
     noise : callable
@@ -72,11 +102,18 @@ def settled_moments(
     count : float
         Records that it reads.
     """
+    is_marginal = isinstance(stage, MarginalMoments)
+    moments = stage.moments if is_marginal else stage
     if not isinstance(moments, CovariateMoments):
-        return moments
-    numbers, categories = moments.parted(reference)
-    if numbers is None or categories is None or categories.columns < MANY_CATEGORIES:
-        return moments
+        return stage
+    numbers, few = moments.parted(reference)
+    if numbers is None or _indicators(few) < MANY_CATEGORIES:
+        return stage
     if noise(moments.bound, moments.size) <= MOST_NOISE * count:
-        return moments
-    return MarginalMoments(numbers, categories)
+        return stage
+    many = stage.categories.blocks if is_marginal else ()
+    return MarginalMoments(numbers, CategoryShares((*few, *many)))
+
+
+def _indicators(blocks: Sequence[CategoryLevels]) -> int:
+    return int(np.sum([block.width for block in blocks]))

@@ -19,8 +19,9 @@ from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.persons.person_density import rows_of_persons
 from pymc_private.summaries.persons.person_mechanism import person_score_mechanism
 from pymc_private.summaries.scores.group_labels import refuse_tiny_groups, refuse_wrong_labels
+from pymc_private.summaries.scores.marginal_moments import covariate_stage
 from pymc_private.summaries.scores.pilot_part import LEAST_IN_MEMORY, PilotPart, pilot_part
-from pymc_private.summaries.scores.reference import covariate_moments, reference_rows
+from pymc_private.summaries.scores.reference import reference_rows
 from pymc_private.summaries.scores.reference_levels import RowsPerLevel, rows_by_level
 from pymc_private.summaries.scores.score_budget import are_many
 from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
@@ -89,7 +90,7 @@ def score_mechanism(
         mu,
         guess,
         outcome=density.outcome.name,
-        moments=covariate_moments(density, large),
+        moments=covariate_stage(density, large),
         covariates=bool(density.covariates),
         public_rows=density.public_rows,
         relation=private.neighbors,

@@ -15,7 +15,7 @@ one sum and .93 after two).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce, singledispatch
 from itertools import product
@@ -31,24 +31,25 @@ from pymc_private.models.domains import Ball, Categories, Counts, Domain, Interv
 from pymc_private.models.prior import checked_reference, nearest_entries
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.summaries.lattice import unpack_symmetric
+from pymc_private.summaries.scores.category_levels import (
+    CategoryLevels,
+    category_levels,
+    raked,
+)
+from pymc_private.summaries.scores.clipped_scores import Rows
 from pymc_private.summaries.scores.symmetric import floor_eigenvalues, matrix_power, symmetric_part
 
-Rows = Mapping[str, np.ndarray]
-"""Covariates and public entries of records by name, records along the first axis."""
 SOBOL_SEED = 20260101
 MOST_LEVELS = 12
-"""Categories of more levels keep equal shares in the reference: too many numbers to release."""
+"""Indicators of more levels have too many second moments: they are counted (`category_shares`)."""
 BOUND_QUANTILE, REFINED_QUANTILE = 0.8, 0.9
 """K0 is this quantile of |a~|^2 under the reference; the second around a moved one."""
 MOMENT_SHARES = (0.35, 0.65)
 """Shares of mu^2 of two noisy sums, the second around the reference that the first one moved."""
 LEAST_VARIANCE, LARGEST_VARIANCE = 0.01, 4.0
 """Variances of the moved reference, in units of those it had."""
-LEAST_SHARE = 0.05
-"""Least share of a category, in units of equal shares."""
 RANK_TOLERANCE = 1e-9
 """Directions with less than this share of the largest second moment do not vary."""
-RAKING_ROUNDS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,44 +287,16 @@ class _Numbers:
         return _into_domain(self.source, raw)
 
 
-@dataclass(frozen=True, eq=False)
-class _Indicators:
-    """Indicators of all levels but the first of one entry of a covariate of categories."""
-
-    source: Source
-    position: int
-    levels: np.ndarray
-
-    @property
-    def width(self) -> int:
-        return len(self.levels) - 1
-
-    def codes(self, rows: Rows) -> np.ndarray:
-        """Numbers of the levels, shape (N,)."""
-        raw = np.asarray(rows[self.source.name], float)
-        return np.searchsorted(self.levels, raw.reshape(len(raw), -1)[:, self.position])
-
-    def columns(self, rows: Rows) -> np.ndarray:
-        raw = np.asarray(rows[self.source.name], float)
-        raw = raw.reshape(len(raw), -1)[:, self.position]
-        return (raw[:, None] == self.levels[1:]).astype(float)
-
-
-def _column_blocks(sources: Sequence[Source]) -> tuple[list[_Numbers], list[_Indicators]]:
+def _column_blocks(sources: Sequence[Source]) -> tuple[list[_Numbers], list[CategoryLevels]]:
     """Columns of covariates: numbers, and indicators of categories."""
-    numbers, indicators = list[_Numbers](), list[_Indicators]()
+    numbers = list[_Numbers]()
     for source in sources:
-        if isinstance(source.domain, Categories):
-            levels = np.asarray(source.domain.values)
-            if len(levels) <= MOST_LEVELS:
-                entries = range(prod(source.row_shape))
-                indicators += [_Indicators(source, k, levels) for k in entries]
-        elif isinstance(source.domain, Interval | Ball | Simplex):
+        if isinstance(source.domain, Interval | Ball | Simplex):
             bounds = source.domain.bounds(source.row_shape)
             low, high = np.ravel(bounds.lower), np.ravel(bounds.upper)
             half = np.where(high > low, (high - low) / 2.0, 1.0)
             numbers.append(_Numbers(source, (low + high) / 2.0, half))
-    return numbers, [block for block in indicators if block.width]
+    return numbers, [each for each in category_levels(sources) if len(each.levels) <= MOST_LEVELS]
 
 
 def covariate_moments(
@@ -363,7 +336,7 @@ class CovariateMoments:
     def __init__(
         self,
         numbers: Sequence[_Numbers],
-        indicators: Sequence[_Indicators],
+        indicators: Sequence[CategoryLevels],
         reference: CovariateReference,
         quantile: float = BOUND_QUANTILE,
     ) -> None:
@@ -382,18 +355,12 @@ class CovariateMoments:
         rank = int(kept.sum())
         self.size = rank * (rank + 1) // 2
 
-    @property
-    def columns(self) -> int:
-        """Columns of numbers and indicators."""
-        return self._width + sum(block.width for block in self._indicators)
-
     def parted(
         self, reference: CovariateReference
-    ) -> tuple[CovariateMoments | None, CovariateMoments | None]:
-        """Stages of the numbers and of the categories alone; None for what there is not."""
+    ) -> tuple[CovariateMoments | None, tuple[CategoryLevels, ...]]:
+        """The stage of the numbers alone, None if there are none, and the categories."""
         numbers = CovariateMoments(self._numbers, (), reference) if self._numbers else None
-        kinds = CovariateMoments((), self._indicators, reference) if self._indicators else None
-        return numbers, kinds
+        return numbers, self._indicators
 
     def refined(self, moved: CovariateReference) -> CovariateMoments:
         """The same stage around a reference that was moved: for a second noisy sum.
@@ -492,21 +459,13 @@ class CovariateMoments:
     def _raked(
         self, reference: CovariateReference, weights: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Weights of the rows for which the categories have the noisy shares, in turn for each."""
-        tilt = np.ones(len(weights))
-        for _ in range(RAKING_ROUNDS if len(self._indicators) > 1 else 1):
-            start = 0
-            for block in self._indicators:
-                found = shares[start : start + block.width]
-                start += block.width
-                wanted = np.concatenate([[1.0 - found.sum()], found])
-                wanted = np.maximum(wanted, LEAST_SHARE / len(wanted))
-                codes = block.codes(reference.rows)
-                present = np.bincount(codes, weights * tilt, len(wanted))
-                wanted = np.where(present > 0.0, wanted, 0.0)
-                ratio = wanted / wanted.sum() / np.where(present > 0.0, present, 1.0)
-                tilt = tilt * ratio[codes] * present.sum()
-        tilted = reference.weights * tilt
+        """Weights of the rows for which the categories have the noisy shares."""
+        ends = np.cumsum([block.width for block in self._indicators])[:-1]
+        wanted = [
+            (block, np.concatenate([[1.0 - found.sum()], found]))
+            for block, found in zip(self._indicators, np.split(shares, ends), strict=False)
+        ]
+        tilted = reference.weights * raked(reference.rows, weights, wanted)
         return tilted / tilted.sum()
 
     def _transported(

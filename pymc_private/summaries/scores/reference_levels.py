@@ -18,10 +18,10 @@ import numpy as np
 from pymc_private.models.data_variables import Source
 from pymc_private.models.domains import Categories
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.summaries.scores.clipped_scores import Rows
 from pymc_private.summaries.scores.reference import (
     CovariateReader,
     CovariateReference,
-    Rows,
     entries_from_unit,
     known_rows,
     sobol_points,

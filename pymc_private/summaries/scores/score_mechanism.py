@@ -58,7 +58,7 @@ from pymc_private.summaries.scores.curvature_check import (
     weak_curvature,
 )
 from pymc_private.summaries.scores.group_labels import small_group_cautions
-from pymc_private.summaries.scores.marginal_moments import settled_moments
+from pymc_private.summaries.scores.marginal_moments import MarginalMoments, settled_moments
 from pymc_private.summaries.scores.near_zero import prior_near_zero
 from pymc_private.summaries.scores.pilot import (
     NoisyScore,
@@ -156,7 +156,7 @@ class ScoreMechanism:
         Number of records; under add/remove a public guess, for the expected information.
     outcome : str
         Name of the outcome among the records; all others are covariates.
-    moments : MomentsStage or None
+    moments : MomentsStage, MarginalMoments or None
         None where no private covariate has moments to release.
     covariates : bool, optional
         Whether there are private covariates, which make the curvature private; default: whether
@@ -188,7 +188,7 @@ class ScoreMechanism:
         count: float,
         *,
         outcome: str = "y",
-        moments: MomentsStage | None = None,
+        moments: MomentsStage | MarginalMoments | None = None,
         covariates: bool | None = None,
         public_rows: Rows | None = None,
         relation: str = SUBSTITUTE,

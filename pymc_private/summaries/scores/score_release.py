@@ -29,6 +29,8 @@ from pymc_private.summaries.noise import (
 )
 from pymc_private.summaries.protocol import Progress, Records, Released, SummaryNoise
 from pymc_private.summaries.record_table import as_record_table
+from pymc_private.summaries.scores.category_levels import CategoryLevels
+from pymc_private.summaries.scores.category_shares import CategoryShares
 from pymc_private.summaries.scores.clipped_scores import (
     ClippedScore,
     FramedRows,
@@ -39,7 +41,7 @@ from pymc_private.summaries.scores.clipped_scores import (
     score_rows,
 )
 from pymc_private.summaries.scores.compiled_terms import CompiledTerms, everywhere
-from pymc_private.summaries.scores.marginal_moments import moment_rounds
+from pymc_private.summaries.scores.marginal_moments import MarginalMoments, moment_rounds
 from pymc_private.summaries.scores.pilot import (
     REFERENCE_ERROR,
     NoisyScore,
@@ -52,7 +54,13 @@ from pymc_private.summaries.scores.reference import CovariateReference
 from pymc_private.summaries.scores.score_bounds import NoiseSd, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import ROUNDS, ScoreBudget
 from pymc_private.summaries.scores.structure import Structure, read_structure
-from pymc_private.summaries.term_totals import MatrixTotals, SentOnce, TermTotals, ones
+from pymc_private.summaries.term_totals import (
+    CountTotals,
+    MatrixTotals,
+    SentOnce,
+    TermTotals,
+    ones,
+)
 from pymc_private.summaries.weighted_sums import (
     WEIGHT_ONE,
     BoundedSum,
@@ -114,7 +122,7 @@ class ScoreDesign:
     budget : ScoreBudget
     outcome : str
         Name of the outcome among the records; all others are covariates.
-    moments : MomentsStage or None
+    moments : MomentsStage, MarginalMoments or None
         None where no private covariate has moments to release.
     public_rows : mapping of str to array
         Public arrays with one row for each record.
@@ -130,7 +138,7 @@ class ScoreDesign:
     small: CovariateReference
     budget: ScoreBudget
     outcome: str
-    moments: MomentsStage | None = None
+    moments: MomentsStage | MarginalMoments | None = None
     public_rows: Rows = field(default_factory=dict)
     scale: NoiseScale = field(default_factory=NoiseScale)
     part: PilotPart | None = None
@@ -360,6 +368,18 @@ class MomentTerms:
 
 
 @dataclass(frozen=True, eq=False)
+class LevelCodes:
+    """Levels of an entry of a covariate of categories."""
+
+    block: CategoryLevels
+    outcome: str
+
+    def __call__(self, chunk: Rows) -> np.ndarray:
+        """Those of the rows of a chunk; -1 for what is no level."""
+        return self.block.level_codes(parted(chunk, self.outcome)[0])
+
+
+@dataclass(frozen=True, eq=False)
 class WeightedTerms:
     """What each record adds to a main score and its curvature: of a chunk with coins."""
 
@@ -494,10 +514,11 @@ class _Run:
             return design.large, design.small, {}
         large, small = design.large, design.small
         shares, stages = zip(*moment_rounds(moments), strict=True)
+        count = self.count * self._pilot_share
         for stage_at, part in zip(stages, split_mu(mu, shares), strict=True):
             stage = stage_at(large)
-            noisy, sd = self._noisy_moments(stage, part)
-            count = self.count * self._pilot_share
+            read = self._noisy_levels if isinstance(stage, CategoryShares) else self._noisy_moments
+            noisy, sd = read(stage, part)
             large, small = (stage.moved(r, noisy, sd, count) for r in (large, small))
         self._done()
         return large, small, {"moments": noisy, "moments_sd": np.array(sd)}
@@ -516,6 +537,16 @@ class _Run:
         )
         (matrix,) = self.noise.totals(chunks, [one], WEIGHT_ONE)
         return pack_symmetric(matrix), self.noise.term_sd(one, len(matrix))
+
+    def _noisy_levels(self, stage: CategoryShares, mu: float) -> tuple[np.ndarray, float]:
+        """Noisy numbers of records in the levels of all entries, and their standard deviation."""
+        found, sd = list[np.ndarray](), 0.0
+        for block, part in zip(stage.blocks, split_mu(mu, stage.parts), strict=True):
+            codes = LevelCodes(block, self.design.outcome)
+            totals = CountTotals(codes, len(block.levels), self.common)
+            noisy, sd = totals.noisy(self.pilots, self.noise, self.size, part)
+            found.append(noisy)
+        return np.concatenate(found), sd
 
     def _pilots(self) -> tuple[np.ndarray, np.ndarray]:
         """The mode of all pilots and the covariance there."""

@@ -86,6 +86,11 @@ def test_parted_sums_cost_what_one_does():
             self.spent += Fraction(mu) ** 2
             return super().total([rows], bound, positive, mu)
 
+        def noisy_counts(self, counts, mu):
+            assert sum(counts) == N  # a record is in one level
+            self.spent += Fraction(mu) ** 2
+            return super().noisy_counts(counts, mu)
+
     rng = np.random.default_rng(1)
     noise = Counted(rng)
     wild = records({"effect": np.zeros(GROUPS), "slope": 0.5}, rng)

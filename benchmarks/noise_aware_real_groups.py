@@ -53,6 +53,8 @@ DRAWS, REPEATED = 10, 20
 """Draws of one release, and how often they are drawn."""
 STATED = 1e-9
 """Distance of NUTS from the posterior: no sampler with a proof fits these models."""
+EVEN_FEW = 100.0
+"""An epsilon at which few records are enough to plan with."""
 Columns = dict[str, np.ndarray]
 
 
@@ -66,10 +68,12 @@ class Groups:
     outcome: Callable[[pd.DataFrame], np.ndarray]
     family: str = "logistic"
     ends: tuple[float, float] | None = None
+    read: Callable[[str], pd.DataFrame] = load
+    public: bool = False
 
     def private(self) -> pmp.PrivateModel:
         """The model with its records and domains."""
-        table = load(self.data)
+        table = self.read(self.data)
         kinds = sorted(table[self.group].astype(str).unique())
         g = table[self.group].astype(str).map({kind: k for k, kind in enumerate(kinds)}).to_numpy()
         x = self.covariates(table)
@@ -87,10 +91,12 @@ class Groups:
             for k, key in enumerate(flags, len(numbers)):
                 eta = eta + slopes[k] * pm.Data(key, x[key], dims="row")
             self._observe(eta, y)
-        domain: dict[str, Any] = {"X": (-1.0, 1.0), "g": pmp.Categories(range(len(kinds)))}
+        domain: dict[str, Any] = {"X": (-1.0, 1.0)}
+        domain |= {} if self.public else {"g": pmp.Categories(range(len(kinds)))}
         domain |= {key: {-1.0, 1.0} for key in flags}
         domain |= {} if self.ends is None else {"y": self.ends}
-        return pmp.privatize(model, records="row", domain=domain)
+        public = ["g"] if self.public else []
+        return pmp.privatize(model, records="row", domain=domain, public=public)
 
     def _observe(self, eta: Any, y: np.ndarray) -> None:
         if self.family == "normal":
@@ -154,10 +160,10 @@ def records_of(private: pmp.PrivateModel) -> Columns:
 
 
 def summaries(
-    private: pmp.PrivateModel, epsilon: float, releases: int
+    private: pmp.PrivateModel, epsilon: float, releases: int, method: str
 ) -> tuple[list[Posterior], int]:
     """Posteriors of repeated summaries, and how many of them would be refused."""
-    plan = make_summary_plan(private, epsilon=epsilon, delta=DELTA, method="scores")
+    plan = make_summary_plan(private, epsilon=epsilon, delta=DELTA, method=method)
     mechanism, records, refused, found = plan.mechanism, records_of(private), 0, []
     for k in range(releases):
         noise = SimulatedNoise(np.random.default_rng([k, int(10 * epsilon)]), private.neighbors, 1)
@@ -186,7 +192,10 @@ def line_of(exact: Posterior, found: list[Posterior], names: tuple[str, ...]) ->
     """Errors of effects and of the rest, what is farthest off, width and held shares."""
     effects = np.array([name.startswith("effect") for name in names])
     shift = np.array([(one[0] - exact[0]) / exact[1] for one in found])
-    parts = [np.median(np.sqrt(np.mean(shift[:, k] ** 2, axis=1))) for k in (effects, ~effects)]
+    squares = (
+        np.where(k, shift**2, 0.0).sum(axis=1) / max(k.sum(), 1) for k in (effects, ~effects)
+    )
+    parts = [np.median(np.sqrt(each)) for each in squares]
     far = int(np.abs(np.median(shift, axis=0)).argmax())
     width = np.array([(one[2][3] - one[2][0]) / (exact[2][3] - exact[2][0]) for one in found])
     held = np.array([(one[2][0] <= exact[0]) & (exact[0] <= one[2][3]) for one in found])
@@ -198,16 +207,23 @@ def line_of(exact: Posterior, found: list[Posterior], names: tuple[str, ...]) ->
     )
 
 
-def print_set(name: str, private: pmp.PrivateModel, given: Any) -> None:
+def print_set(name: str, private: pmp.PrivateModel, given: Any, method: str = "scores") -> None:
     """Lines of one data set."""
-    parameters = make_summary_plan(
-        private, epsilon=1.0, delta=DELTA, method="scores"
-    ).mechanism.parameters
+    try:
+        at_large = make_summary_plan(private, epsilon=EVEN_FEW, delta=DELTA, method=method)
+    except PymcPrivateError as error:
+        print(f"{name}: nothing is released, {error}", flush=True)
+        return
+    parameters = at_large.mechanism.parameters
     names = coordinate_names(parameters)
     exact = by_nuts(private.base, parameters, 0)
     for epsilon in map(float, given.epsilons.split(",")):
         start = time.process_time()
-        found, refused = summaries(private, epsilon, given.releases)
+        try:
+            found, refused = summaries(private, epsilon, given.releases, method)
+        except PymcPrivateError as error:
+            print(f"{name}, n {private.n}, epsilon {epsilon:g}: {error}", flush=True)
+            continue
         seconds = (time.process_time() - start) / max(1, given.releases)
         what = f"{name}, n {private.n}, {len(names)} parameters, epsilon {epsilon:g}"
         told = f"refused {refused}; {seconds:.0f} s"
@@ -219,16 +235,21 @@ def print_set(name: str, private: pmp.PrivateModel, given: Any) -> None:
             print(f"    no draws: {str(error).splitlines()[0]}", flush=True)
 
 
-def main() -> None:
-    """Print the lines."""
+def asked() -> Any:
+    """What the command line says."""
     parser = argparse.ArgumentParser()
     parser.add_argument("releases", nargs="?", type=int, default=8)
     parser.add_argument("epsilons", nargs="?", default="1")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--simulated", action="store_true")
-    given = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.getLogger("pymc").setLevel(logging.ERROR)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Print the lines."""
+    given = asked()
     if given.simulated:
         for text in given.names:
             print_set(text, simulated(text), given)

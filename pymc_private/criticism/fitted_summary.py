@@ -185,5 +185,5 @@ def refuse_other_summaries(mechanism: Any) -> None:
             "a check needs moments of the covariates, and this summary has none; nothing was "
             "charged",
             got="private covariates that have no moments to release, as counts",
-            do="declare them as Interval, Ball, Simplex or Categories",
+            do="declare them as Interval, Ball, Simplex, or Categories of fewer levels",
         )

@@ -32,6 +32,7 @@ from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import root_up
 from pymc_private.summaries.choose_mechanism import make_summary_plan
 from pymc_private.summaries.noise import largest_mu
+from pymc_private.summaries.scores.marginal_moments import counted_entries
 from pymc_private.summaries.scores.reference import CovariateReference
 from pymc_private.summaries.scores.score_budget import ScoreBudget
 from pymc_private.summaries.scores.score_mechanism import ScoreMechanism, reference_of
@@ -152,7 +153,8 @@ def may_read(taker: SummaryPlan, giver: SummaryPlan) -> bool:
 
     Both are scores without groups, and every column of the taker's references is one of the
     giver's: the same private covariates with the same domains and coordinates, the same public
-    rows. The giver's moments have no more noise, and its references no fewer rows.
+    rows. The giver's moments have no more noise, levels of the same entries are counted, and its
+    references have no fewer rows.
     """
     given, taken = giver.mechanism, taker.mechanism
     if not (isinstance(given, ScoreMechanism) and isinstance(taken, ScoreMechanism)):
@@ -167,6 +169,7 @@ def may_read(taker: SummaryPlan, giver: SummaryPlan) -> bool:
     return (
         one.budget.moments >= other.budget.moments
         and set(other.large.rows) <= set(one.large.rows)
+        and counted_entries(one.moments) == counted_entries(other.moments)
         and len(one.large.weights) >= len(other.large.weights)
         and len(one.small.weights) >= len(other.small.weights)
         and taker.reference is giver.reference

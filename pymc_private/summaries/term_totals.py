@@ -6,7 +6,7 @@ compute them, and integers come back (T30); of others rows come in chunks. Both 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -120,35 +120,40 @@ class MatrixTotals:
 
 @dataclass(frozen=True, eq=False)
 class CountTotals:
-    """Numbers of records of a chunk in disjoint levels, in integers.
+    """Numbers of records of a chunk in the levels of some entries, in integers.
 
     Attributes
     ----------
     codes : callable
-        A chunk to the level of each row, shape (rows,); what is below 0 or too large is in none.
-    levels : int
+        A chunk to the level of each entry of its rows, shape (rows, V); what is below 0 or too
+        large is in none.
+    levels : sequence of int
+        How many levels each entry has.
     common : SentOnce, optional
         What is sent to workers once for several sums.
     """
 
     codes: Callable[[Chunk], np.ndarray]
-    levels: int
+    levels: Sequence[int]
     common: SentOnce | None = None
 
     def __call__(self, chunk: Chunk, count: int) -> Totals:
         """Numbers of the true rows."""
-        return [cell_counts([self.codes(chunk)[:count]], self.levels).tolist()]
+        entries = zip(self.codes(chunk)[:count].T, self.levels, strict=True)
+        return [cell_counts([codes], levels).tolist() for codes, levels in entries]
 
     def noisy(
-        self, table: RecordTable, noise: SummaryNoise, size: int, mu: float
-    ) -> tuple[np.ndarray, float]:
-        """Noisy numbers of the records of a table in chunks of `size`, and their noise (T33)."""
+        self, table: RecordTable, noise: SummaryNoise, size: int, mu: Sequence[float]
+    ) -> list[np.ndarray]:
+        """Noisy numbers of the records of a table in chunks of `size` (T33), each at its mu."""
         if isinstance(noise, LatticeNoise) and getattr(table, "reads_on_workers", False):
-            (total,) = table.sum_up(self, size)
-            return noise.noisy_counts(total, mu), noise.counts_sd(mu)
-        chunks = (self.codes(chunk)[:count] for chunk, count in table.chunks(size))
-        found = noise.noisy_counts(cell_counts(chunks, self.levels), mu)
-        return found, noise.counts_sd(mu)
+            totals = table.sum_up(self, size)
+        else:
+            totals = [[0] * levels for levels in self.levels]
+            for chunk, count in table.chunks(size):
+                found = zip(totals, self(chunk, count), strict=True)
+                totals = [np.add(total, part).tolist() for total, part in found]
+        return [noise.noisy_counts(total, part) for total, part in zip(totals, mu, strict=True)]
 
 
 def ones(chunk: Chunk) -> np.ndarray:

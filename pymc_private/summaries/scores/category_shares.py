@@ -12,18 +12,24 @@ means leave equal levels equal, and find a large one among small ones.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammainc, logsumexp
+from scipy.special import gammainc, gammaln, logsumexp
 
 from pymc_private.summaries.scores.category_levels import CategoryLevels, raked
 from pymc_private.summaries.scores.reference import CovariateReference
 
-CONCENTRATIONS = 2.0 ** np.arange(-6, 11)
+CONCENTRATIONS = 2.0 ** np.arange(-6, 11, 2)
 """Of equal prior probability: from one level that has nearly all records to equal shares."""
+PUBLIC_PART = 0.5
+"""Part of the expected shares that is the reference's; the rest is equal ones, since a public
+sample may lack what is frequent among the records."""
 FARTHEST, INTERVALS = 8.0, 160
 """Numbers of records are within so many standard deviations of noise, in so many intervals."""
+LEAST_MASS = 1e-12
+"""Probability of an interval below which differences of distribution functions are rounding."""
 LEAST_MEAN = 1e-6
 """Least expected number of records in a level."""
 
@@ -35,9 +41,20 @@ class CategoryShares:
     Attributes
     ----------
     blocks : tuple of CategoryLevels
+    expected : tuple of array
+        Shares of the levels of each before they are counted.
     """
 
     blocks: tuple[CategoryLevels, ...]
+    expected: tuple[np.ndarray, ...]
+
+    @classmethod
+    def of(cls, blocks: Sequence[CategoryLevels], reference: CovariateReference) -> CategoryShares:
+        """The stage of some entries: that of most levels last, which raking gives its shares."""
+        ordered = tuple(sorted(blocks, key=lambda each: len(each.levels)))
+        public = (each.shares(reference.rows, reference.weights) for each in ordered)
+        mixed = (PUBLIC_PART * own + (1.0 - PUBLIC_PART) / len(own) for own in public)
+        return cls(ordered, tuple(mixed))
 
     @property
     def parts(self) -> tuple[float, ...]:
@@ -62,8 +79,10 @@ class CategoryShares:
         rows, weights = reference.rows, reference.weights
         ends = np.cumsum([len(block.levels) for block in self.blocks])[:-1]
         wanted = []
-        for block, found in zip(self.blocks, np.split(noisy, ends), strict=True):
-            counts = denoised_counts(found, sd, n * block.shares(rows, weights))
+        for block, own, found in zip(
+            self.blocks, self.expected, np.split(noisy, ends), strict=True
+        ):
+            counts = denoised_counts(found, sd, n * own)
             wanted.append((block, counts / max(counts.sum(), LEAST_MEAN)))
         tilted = weights * raked(rows, weights, wanted)
         return CovariateReference(rows, tilted / tilted.sum())
@@ -82,22 +101,51 @@ def denoised_counts(noisy: np.ndarray, sd: float, expected: np.ndarray) -> np.nd
     expected : array, shape (L,)
         Means of the prior, which add up to the number of records.
     """
-    mean = np.maximum(expected, LEAST_MEAN)
+    mean = np.maximum(expected, LEAST_MEAN)[:, None]
     low = np.maximum(noisy - FARTHEST * sd, 0.0)
     high = np.maximum(noisy, 0.0) + FARTHEST * sd
     ends = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, INTERVALS + 1)
-    middle = 0.5 * (ends[:, 1:] + ends[:, :-1])
-    fit = -0.5 * ((noisy[:, None] - middle) / sd) ** 2
-    evidence, moments = np.empty(len(CONCENTRATIONS)), list[np.ndarray]()
+    evidence, moments = np.empty(len(CONCENTRATIONS)), list[list[np.ndarray]]()
     for k, a in enumerate(CONCENTRATIONS):
-        share = np.diff(gammainc(a, a * ends / mean[:, None]), axis=1)
-        weight = np.log(np.maximum(share, 1e-300)) + fit
+        mass, *powers = _of_intervals(a, mean, ends)
+        weight = mass - 0.5 * ((noisy[:, None] - powers[0]) / sd) ** 2
         each = logsumexp(weight, axis=1, keepdims=True)
         evidence[k] = each.sum()
-        chances = np.exp(weight - each)
-        moments.append(np.stack([(chances * middle**power).sum(axis=1) for power in (1, 2)]))
-    first, second = np.tensordot(np.exp(evidence - logsumexp(evidence)), moments, 1)
+        moments.append([(np.exp(weight - each) * power).sum(axis=1) for power in powers])
+    first, second = np.tensordot(np.exp(evidence - logsumexp(evidence)), np.array(moments), 1)
     variance = np.maximum(second - first**2, 0.0)
     missing = expected.sum() - first.sum()
     found = first + missing * variance / max(variance.sum(), LEAST_MEAN)
     return np.maximum(found, 0.0)
+
+
+def _of_intervals(
+    a: float, mean: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Logarithms of a Gamma(a) distribution's mass in intervals, and its two moments there.
+
+    Near 0 a single interval may have most of the mass, nearly all of it at 0. Where distribution
+    functions hardly differ, the density is taken as exponential from the end of the interval that
+    is nearest to its mode.
+
+    Parameters
+    ----------
+    a : float
+        Shape.
+    mean : array, shape (L, 1)
+    ends : array, shape (L, K + 1)
+    """
+    left, right, rate = ends[:, :-1], ends[:, 1:], a / mean
+    parts = [np.diff(gammainc(a + power, ends * rate), axis=1) for power in range(3)]
+    told = parts[0] > LEAST_MASS
+    whole = np.where(told, parts[0], 1.0)
+    first = np.clip(mean * parts[1] / whole, left, right)
+    second = np.clip(mean**2 * (1.0 + 1.0 / a) * parts[2] / whole, left**2, right**2)
+    near = np.clip(max(a - 1.0, 0.0) / rate, np.maximum(left, LEAST_MEAN * right), right)
+    density = a * np.log(rate) + (a - 1.0) * np.log(near) - rate * near - gammaln(a)
+    width = np.maximum(right - left, np.finfo(float).eps * right)
+    steep = np.maximum(np.abs(rate - (a - 1.0) / near), LEAST_MEAN / width)
+    tail = density + np.log(-np.expm1(-steep * width) / steep)
+    middle = 0.5 * (left + right)
+    mass = np.where(told, np.log(whole), tail)
+    return mass, np.where(told, first, middle), np.where(told, second, middle**2)

@@ -32,8 +32,9 @@ MANY_CATEGORIES = 5
 MOST_NOISE = 0.05
 """Noise of one sum, in units of the number of records, up to which it is not parted. Whitened
 means of skewed covariates are of the order of 1; at .1 a third of one was shrunk away."""
-MARGINAL_SHARES = (0.25, 0.4, 0.35)
-"""Shares of mu^2 of two sums of moments, the second around the first, and of the categories'."""
+MARGINAL_SHARES = (0.35, 0.25, 0.4)
+"""Shares of mu^2 of the categories' numbers, and of two sums of moments, the second around the
+first: rows have the weights of their categories before numbers are moved."""
 
 Round = tuple[float, Callable[[CovariateReference], Any]]
 """A share of mu^2, and the stage of a sum given the reference so far."""
@@ -58,7 +59,7 @@ class MarginalMoments:
         moments = self.moments
         if moments is None:
             return ((1.0, lambda _: self.categories),)
-        stages = lambda _: moments, moments.refined, lambda _: self.categories
+        stages = lambda _: self.categories, lambda _: moments, moments.refined
         return tuple(zip(MARGINAL_SHARES, stages, strict=True))
 
 
@@ -79,7 +80,13 @@ def covariate_stage(
     moments = covariate_moments(density, reference)
     many = [each for each in category_levels(density.covariates) if len(each.levels) > MOST_LEVELS]
     many = [each for each in many if _has_all(reference, each)]
-    return MarginalMoments(moments, CategoryShares(tuple(many))) if many else moments
+    return MarginalMoments(moments, CategoryShares.of(many, reference)) if many else moments
+
+
+def counted_entries(stage: Any) -> frozenset[tuple[str, int]]:
+    """Names and places of the entries whose levels a moments stage counts."""
+    blocks = stage.categories.blocks if isinstance(stage, MarginalMoments) else ()
+    return frozenset((block.source.name, block.position) for block in blocks)
 
 
 def _has_all(reference: CovariateReference, block: CategoryLevels) -> bool:
@@ -88,7 +95,10 @@ def _has_all(reference: CovariateReference, block: CategoryLevels) -> bool:
 
 
 def settled_moments(
-    stage: Any, reference: CovariateReference, noise: Callable[[float, int], float], count: float
+    stage: Any,
+    reference: CovariateReference,
+    noise: Callable[[float, int, float], float],
+    count: float,
 ) -> Any:
     """A moments stage, parted where the noise of one sum would hide what it tells.
 
@@ -98,7 +108,7 @@ def settled_moments(
     reference : CovariateReference
         What it was made of.
     noise : callable
-        Standard deviation of the noise of its second sum, for a bound and a size.
+        Standard deviation of the noise of a sum, for its bound and size and a share of mu^2.
     count : float
         Records that it reads.
     """
@@ -109,10 +119,11 @@ def settled_moments(
     numbers, few = moments.parted(reference)
     if numbers is None or _indicators(few) < MANY_CATEGORIES:
         return stage
-    if noise(moments.bound, moments.size) <= MOST_NOISE * count:
+    share, _ = moment_rounds(stage)[-1]
+    if noise(moments.bound, moments.size, share) <= MOST_NOISE * count:
         return stage
     many = stage.categories.blocks if is_marginal else ()
-    return MarginalMoments(numbers, CategoryShares((*few, *many)))
+    return MarginalMoments(numbers, CategoryShares.of((*few, *many), reference))
 
 
 def _indicators(blocks: Sequence[CategoryLevels]) -> int:

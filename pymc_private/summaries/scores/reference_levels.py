@@ -3,7 +3,7 @@
 Where records read the coefficients of their own group, expectations within each group matter, and a
 few dozen rows spread over groups and covariates together would hold one group ten times and another
 once. Here every level of the grouping variable has as many rows, of one weight in a level: known
-shares where labels are public, equal ones where they are not (`CovariateMoments` moves these).
+shares where labels are public, equal ones where they are not (`marginal_moments` reads these).
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ from pymc_private.summaries.scores.read_parameters import (
     coefficient_names,
     of_read,
 )
-from pymc_private.summaries.scores.reference import MOMENT_SHARES, CovariateReference
+from pymc_private.summaries.scores.reference import CovariateReference
 from pymc_private.summaries.scores.score_bounds import BoundChoice, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import (
     COUNT_SHARE,
@@ -221,7 +221,7 @@ class ScoreMechanism:
         """The moments stage, in parts where the noise of one sum would hide what it tells."""
         if budget.moments is None:
             return moments
-        noise = partial(_noise_of_moments, scale, budget.moments * MOMENT_SHARES[-1] ** 0.5)
+        noise = partial(_noise_of_moments, scale, budget.moments)
         return settled_moments(moments, large, noise, share * self.count)
 
     @property
@@ -593,9 +593,9 @@ class ScoreMechanism:
         return pilot_cautions(distance)
 
 
-def _noise_of_moments(scale: NoiseScale, mu: float, bound: float, size: int) -> float:
-    """The noise of a sum of packed matrices."""
-    return scale.sd(bound, True, mu, size)
+def _noise_of_moments(scale: NoiseScale, mu: float, bound: float, size: int, share: float) -> float:
+    """The noise of a sum of packed matrices with a share of mu^2."""
+    return scale.sd(bound, True, mu * share**0.5, size)
 
 
 def pooled_curvature(

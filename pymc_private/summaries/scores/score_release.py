@@ -369,14 +369,15 @@ class MomentTerms:
 
 @dataclass(frozen=True, eq=False)
 class LevelCodes:
-    """Levels of an entry of a covariate of categories."""
+    """Levels of some entries of covariates of categories."""
 
-    block: CategoryLevels
+    blocks: tuple[CategoryLevels, ...]
     outcome: str
 
     def __call__(self, chunk: Rows) -> np.ndarray:
-        """Those of the rows of a chunk; -1 for what is no level."""
-        return self.block.level_codes(parted(chunk, self.outcome)[0])
+        """Those of the rows of a chunk, shape (rows, entries); -1 for what is no level."""
+        rows = parted(chunk, self.outcome)[0]
+        return np.stack([block.level_codes(rows) for block in self.blocks], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -540,13 +541,11 @@ class _Run:
 
     def _noisy_levels(self, stage: CategoryShares, mu: float) -> tuple[np.ndarray, float]:
         """Noisy numbers of records in the levels of all entries, and their standard deviation."""
-        found, sd = list[np.ndarray](), 0.0
-        for block, part in zip(stage.blocks, split_mu(mu, stage.parts), strict=True):
-            codes = LevelCodes(block, self.design.outcome)
-            totals = CountTotals(codes, len(block.levels), self.common)
-            noisy, sd = totals.noisy(self.pilots, self.noise, self.size, part)
-            found.append(noisy)
-        return np.concatenate(found), sd
+        each = split_mu(mu, stage.parts)
+        codes = LevelCodes(stage.blocks, self.design.outcome)
+        totals = CountTotals(codes, [len(block.levels) for block in stage.blocks], self.common)
+        found = totals.noisy(self.pilots, self.noise, self.size, each)
+        return np.concatenate(found), max(map(self.noise.counts_sd, each))
 
     def _pilots(self) -> tuple[np.ndarray, np.ndarray]:
         """The mode of all pilots and the covariance there."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -13,12 +15,13 @@ import pytest
 import pymc_private as pmp
 from pymc_private.models.data_variables import Source
 from pymc_private.samplers.randomness import SystemRandomness
+from pymc_private.summaries.joint_plan import may_read
 from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise, largest_mu
 from pymc_private.summaries.nuts_posterior import nuts_draws
 from pymc_private.summaries.scores import model_scores
 from pymc_private.summaries.scores.category_levels import CategoryLevels
 from pymc_private.summaries.scores.category_shares import CategoryShares, denoised_counts
-from pymc_private.summaries.scores.marginal_moments import MarginalMoments
+from pymc_private.summaries.scores.marginal_moments import MarginalMoments, counted_entries
 from pymc_private.summaries.scores.model_scores import score_mechanism
 from pymc_private.summaries.scores.reference import covariate_moments
 from pymc_private.summaries.scores.score_release import LevelCodes
@@ -112,20 +115,48 @@ def test_counting_is_paid_for_and_a_record_is_in_one_level_at_most():
 
 def source(entries: int, levels: int) -> Source:
     """Give a private covariate of several entries a record."""
+    made = of_entries(entries, levels)
+    return next(each for each in made.sources if each.name == "g")
+
+
+def of_entries(entries: int, levels: int, **words: Any) -> pmp.PrivateModel:
+    """Give a model with a covariate of several entries a record."""
     with pm.Model() as model:
         beta = pm.Normal("beta", shape=entries)
         g = pm.Data("g", np.zeros((N, entries), dtype=int))
         pm.Normal("y", (beta * g).sum(axis=1), 1.0, observed=np.zeros(N))
     domain = {"g": pmp.Categories(range(levels)), "y": (-9.0, 9.0)}
-    made = pmp.privatize(model, records={"g": 0, "y": 0}, domain=domain)
-    return next(each for each in made.sources if each.name == "g")
+    return pmp.privatize(model, records={"g": 0, "y": 0}, domain=domain, **words)
+
+
+@pytest.mark.parametrize("words", [{}, {"neighbors": "add_remove"}, {"records_per_unit": 3}])
+def test_noise_pays_for_all_levels_that_a_unit_moves(words):
+    """k records of V entries move numbers by k sqrt(2 V) in norm, k sqrt(V) under add/remove."""
+    entries, private = 3, of_entries(3, 14, **words)
+    made = score_mechanism(private, MU, **({"n": N} if words.get("neighbors") else {}))
+    given: list[float] = []
+
+    class Told(PackedMatrices, SimulatedNoise):
+        def noisy_counts(self, counts, mu):
+            given.append(self.counts_sd(mu))
+            return super().noisy_counts(counts, mu)
+
+    rng = np.random.default_rng(0)
+    records = {"g": rng.integers(0, 14, (N, entries)), "y": rng.standard_normal(N)}
+    scale = made.design.scale
+    made.release(records, Told(rng, scale.relation, scale.records_per_unit))
+    moved = entries * (1 if "neighbors" in words else 2)
+    least = words.get("records_per_unit", 1) * np.sqrt(moved) / made.design.budget.moments
+    assert len(given) == entries
+    assert np.min(given) >= least * (1 - 1e-12)
+    assert np.max(given) <= least * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("on_workers", [False, True])
 def test_counts_are_exact_whatever_the_chunks_and_whoever_counts(on_workers):
     labels = np.random.default_rng(0).integers(-1, 15, (N, 2)).astype(float)
-    codes = LevelCodes(CategoryLevels(source(2, 14), 1, np.arange(14)), "y")
-    totals = CountTotals(codes, 14)
+    blocks = tuple(CategoryLevels(source(2, 14), k, np.arange(14)) for k in range(2))
+    totals = CountTotals(LevelCodes(blocks, "y"), [14, 14])
 
     class Table:
         reads_on_workers = on_workers
@@ -140,28 +171,34 @@ def test_counts_are_exact_whatever_the_chunks_and_whoever_counts(on_workers):
             return {"g": rows, "y": np.zeros(size)}
 
         def sum_up(self, work, size):
-            parts = [work(self.chunk(k, size), min(size, N - k))[0] for k in range(0, N, size)]
-            return [np.sum(parts, axis=0).tolist()]
+            parts = [work(self.chunk(k, size), min(size, N - k)) for k in range(0, N, size)]
+            return [np.sum(part, axis=0).tolist() for part in zip(*parts, strict=True)]
 
     class Without(LatticeNoise):
+        asked: tuple[float, ...] = ()
+
         def noisy_counts(self, counts, mu):
+            self.asked += (mu,)
             return np.asarray(counts)
 
-    expected = [(labels[:, 1] == level).sum() for level in range(14)]
+    expected = [[(labels[:, k] == level).sum() for level in range(14)] for k in range(2)]
     for size in (64, 999, N):
         noise = Without(SystemRandomness())
-        found, sd = totals.noisy(Table(), noise, size, 0.5)
-        np.testing.assert_array_equal(found, expected)
-        assert sd == pytest.approx(np.sqrt(2) / 0.5)
+        np.testing.assert_array_equal(totals.noisy(Table(), noise, size, [0.5, 0.25]), expected)
+        assert noise.asked == (0.5, 0.25)
 
 
-def test_noise_of_several_entries_is_that_of_all_levels_they_change():
-    """A record that is replaced moves two numbers of each of V entries: sqrt(2 V) in norm (T31)."""
-    blocks = tuple(CategoryLevels(source(3, 14), k, np.arange(14)) for k in range(3))
-    stage = CategoryShares(blocks)
-    assert sum(stage.parts) == pytest.approx(1.0)
-    sd = SimulatedNoise(np.random.default_rng(0)).counts_sd(MU * np.sqrt(stage.parts[0]))
-    assert sd == pytest.approx(np.sqrt(2 * 3) / MU)
+def test_plans_that_count_other_levels_share_no_moments():
+    one, other = (pmp.calibrate(made, epsilon=1, delta=1e-6, release="summary", method="scores")
+                  for made in (of_entries(2, 14), of_entries(2, 12)))  # fmt: skip
+    assert may_read(one, one)
+    patched = replace(other.mechanism.design, moments=one.mechanism.design.moments)
+    assert counted_entries(patched.moments) != counted_entries(other.mechanism.design.moments)
+    same = pmp.calibrate(of_entries(2, 14), epsilon=1, delta=1e-6, release="summary",
+                         method="scores")  # fmt: skip
+    assert may_read(same, one)
+    same.mechanism.design = replace(same.mechanism.design, moments=None)
+    assert not may_read(same, one)
 
 
 def errors_of(counts: np.ndarray, sd: float, releases: int = 20) -> tuple[float, float]:
@@ -184,6 +221,52 @@ def test_noisy_numbers_are_believed_as_far_as_noise_allows():
     assert ours < 1.3 * equal
     few = np.array([40_000.0] + [130.0] * 41)
     assert errors_of(few, sd)[0] < 1.5 * sd
+
+
+@pytest.mark.parametrize(("levels", "n", "sd"), [(42, 1000, 76.0), (300, 3000, 76.0),
+                                                 (1000, 20_000, 200.0)])  # fmt: skip
+def test_one_of_many_levels_is_found_to_have_most_records(levels, n, sd):
+    """Read at the middle of an interval, numbers near 0 add up to thousands."""
+    counts = np.full(levels, 0.1 * n / (levels - 1))
+    counts[0] = 0.9 * n
+    rng, shares = np.random.default_rng(5), []
+    for _ in range(10):
+        noisy = counts + sd * rng.standard_normal(levels)
+        found = denoised_counts(noisy, sd, np.full(levels, n / levels))
+        shares.append(found[0] / found.sum())
+    assert np.mean(shares) == pytest.approx(0.9, abs=0.06)
+
+
+def test_a_level_that_a_public_sample_hardly_has_is_found():
+    rng, counts = np.random.default_rng(6), np.full(20, 3500 / 19)
+    counts[0] = 1500
+    public = np.full(20, (1 - 5e-5) / 19)
+    public[0] = 5e-5
+
+    class Sample:
+        rows, weights = {"g": np.arange(20)}, public
+
+    block = CategoryLevels(source(1, 20), 0, np.arange(20))
+    stage = CategoryShares.of([block], Sample())
+    noisy = counts + 150 * rng.standard_normal(20)
+    assert stage.moved(Sample(), noisy, 150.0, 5000.0).weights[0] == pytest.approx(0.3, abs=0.08)
+    alone = denoised_counts(noisy, 150.0, 5000 * public)  # the fault: the sample is believed
+    assert alone[0] / alone.sum() < 0.2
+
+
+@pytest.mark.parametrize("levels", [13, 400])
+@pytest.mark.parametrize("sd", [1e-6, 1.0, 1e9])
+@pytest.mark.parametrize("n", [1.0, 1e9])
+def test_no_noise_raises_after_the_charge(levels, sd, n):
+    rng = np.random.default_rng(7)
+    for noisy in (sd * rng.standard_normal(levels), np.full(levels, -9 * sd), np.zeros(levels),
+                  np.r_[n + 20 * sd, np.zeros(levels - 1)]):  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = denoised_counts(noisy, sd, np.full(levels, n / levels))
+        assert np.isfinite(found).all()
+        assert (found >= 0.0).all()
+        assert found.sum() > 0.0
 
 
 def test_numbers_add_up_and_none_is_negative():

@@ -311,7 +311,7 @@ def test_a_model_and_the_same_law_by_hand_give_one_likelihood():
 def test_private_covariates_without_moments_make_the_curvature_private():
     rng = np.random.default_rng(0)
     with pm.Model() as model:
-        level = pm.Data("level", rng.integers(0, 400, 300))  # more levels than rows of the reference
+        level = pm.Data("level", rng.integers(0, 400, 300))  # levels without a row
         pm.Bernoulli("y", p=pm.math.sigmoid(pm.Normal("b") * (level / 200 - 1)),
                      observed=rng.integers(0, 2, 300))  # fmt: skip
     private = pmp.privatize(

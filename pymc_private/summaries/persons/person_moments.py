@@ -97,6 +97,7 @@ class _SingleRows:
             for s in density.covariates
         )
         self.public_rows: Rows = {}
+        self.labels: dict[str, int] = {}
 
 
 def is_of_rows(density: PersonDensity, source: Source) -> bool:

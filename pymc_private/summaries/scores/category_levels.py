@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -28,11 +28,14 @@ class CategoryLevels:
         Of the entry among those of a record.
     levels : array
         In increasing order.
+    is_label : bool
+        Whether they are groups whose coefficients records read.
     """
 
     source: Source
     position: int
     levels: np.ndarray
+    is_label: bool = False
 
     @property
     def width(self) -> int:
@@ -61,10 +64,13 @@ class CategoryLevels:
         return raw.reshape(len(raw), -1)[:, self.position]
 
 
-def category_levels(sources: Sequence[Source]) -> list[CategoryLevels]:
-    """Those of all entries of covariates of categories that have two levels at least."""
+def category_levels(sources: Sequence[Source], labels: Container[str] = ()) -> list[CategoryLevels]:
+    """Those of all entries of covariates of categories that have two levels at least.
+
+    `labels`: names of covariates that are labels of groups.
+    """
     return [
-        CategoryLevels(source, position, np.asarray(source.domain.values))
+        CategoryLevels(source, position, np.asarray(source.domain.values), source.name in labels)
         for source in sources
         if isinstance(source.domain, Categories) and len(source.domain.values) > 1
         for position in range(prod(source.row_shape))

@@ -50,8 +50,8 @@ class CategoryShares:
 
     @classmethod
     def of(cls, blocks: Sequence[CategoryLevels], reference: CovariateReference) -> CategoryShares:
-        """The stage of some entries: that of most levels last, which raking gives its shares."""
-        ordered = tuple(sorted(blocks, key=lambda each: len(each.levels)))
+        """The stage of some entries: labels of groups last, which raking gives their shares."""
+        ordered = tuple(sorted(blocks, key=lambda each: (each.is_label, len(each.levels))))
         public = (each.shares(reference.rows, reference.weights) for each in ordered)
         mixed = (PUBLIC_PART * own + (1.0 - PUBLIC_PART) / len(own) for own in public)
         return cls(ordered, tuple(mixed))

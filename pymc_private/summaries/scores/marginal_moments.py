@@ -78,8 +78,10 @@ def covariate_stage(
     Levels that the reference has no rows of cannot be moved: such categories keep its shares.
     """
     moments = covariate_moments(density, reference)
-    many = [each for each in category_levels(density.covariates) if len(each.levels) > MOST_LEVELS]
-    many = [each for each in many if _has_all(reference, each)]
+    entries = category_levels(density.covariates, density.labels)
+    many = [
+        each for each in entries if len(each.levels) > MOST_LEVELS and _has_all(reference, each)
+    ]
     return MarginalMoments(moments, CategoryShares.of(many, reference)) if many else moments
 
 

@@ -15,7 +15,7 @@ one sum and .93 after two).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce, singledispatch
 from itertools import product
@@ -78,6 +78,10 @@ class CovariateReader(Protocol):
     @property
     def public_rows(self) -> Rows:
         """Public arrays with one entry for each record."""
+
+    @property
+    def labels(self) -> Mapping[str, int]:
+        """Entries that are positions in arrays of parameters, with the arrays' lengths."""
 
 
 # ---- rows --------------------------------------------------------------------------------------
@@ -287,23 +291,24 @@ class _Numbers:
         return _into_domain(self.source, raw)
 
 
-def _column_blocks(sources: Sequence[Source]) -> tuple[list[_Numbers], list[CategoryLevels]]:
+def _column_blocks(density: CovariateReader) -> tuple[list[_Numbers], list[CategoryLevels]]:
     """Columns of covariates: numbers, and indicators of categories."""
     numbers = list[_Numbers]()
-    for source in sources:
+    for source in density.covariates:
         if isinstance(source.domain, Interval | Ball | Simplex):
             bounds = source.domain.bounds(source.row_shape)
             low, high = np.ravel(bounds.lower), np.ravel(bounds.upper)
             half = np.where(high > low, (high - low) / 2.0, 1.0)
             numbers.append(_Numbers(source, (low + high) / 2.0, half))
-    return numbers, [each for each in category_levels(sources) if len(each.levels) <= MOST_LEVELS]
+    entries = category_levels(density.covariates, density.labels)
+    return numbers, [each for each in entries if len(each.levels) <= MOST_LEVELS]
 
 
 def covariate_moments(
     density: CovariateReader, reference: CovariateReference
 ) -> CovariateMoments | None:
     """The moments stage of a model; None if no private covariate has moments to release."""
-    numbers, indicators = _column_blocks(density.covariates)
+    numbers, indicators = _column_blocks(density)
     return CovariateMoments(numbers, indicators, reference) if numbers or indicators else None
 
 

@@ -8,10 +8,10 @@ shares where labels are public, equal ones where they are not (`marginal_moments
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -59,14 +59,6 @@ class RowsPerLevel:
         return found
 
 
-class LabelReader(CovariateReader, Protocol):
-    """A reader of records that knows which of their entries are labels of groups."""
-
-    @property
-    def labels(self) -> Mapping[str, int]:
-        """Entries that are positions in arrays of parameters, with the arrays' lengths."""
-
-
 @dataclass(frozen=True, eq=False)
 class _Grouping:
     """The grouping variable: its levels, their weights, and the block of known rows it is in."""
@@ -80,7 +72,7 @@ class _Grouping:
 
 def rows_by_level(
     private: PrivateModel,
-    density: LabelReader,
+    density: CovariateReader,
     size: RowsPerLevel,
     skip: int = 0,
     given: Any = None,
@@ -142,7 +134,7 @@ def _rows_of_levels(grouping: _Grouping, count: int) -> dict[str, np.ndarray]:
 
 
 def _grouping(
-    blocks: Sequence[Rows], free: Sequence[Source], density: LabelReader
+    blocks: Sequence[Rows], free: Sequence[Source], density: CovariateReader
 ) -> _Grouping | None:
     """The label of most levels."""
     declared = {

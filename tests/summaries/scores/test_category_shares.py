@@ -23,7 +23,7 @@ from pymc_private.summaries.scores.category_levels import CategoryLevels
 from pymc_private.summaries.scores.category_shares import CategoryShares, denoised_counts
 from pymc_private.summaries.scores.marginal_moments import MarginalMoments, counted_entries
 from pymc_private.summaries.scores.model_scores import score_mechanism
-from pymc_private.summaries.scores.reference import covariate_moments
+from pymc_private.summaries.scores.reference import CovariateReference, covariate_moments
 from pymc_private.summaries.scores.score_release import LevelCodes
 from pymc_private.summaries.term_totals import CountTotals
 from tests.summaries.packed_matrices import PackedMatrices
@@ -243,15 +243,31 @@ def test_a_level_that_a_public_sample_hardly_has_is_found():
     public = np.full(20, (1 - 5e-5) / 19)
     public[0] = 5e-5
 
-    class Sample:
-        rows, weights = {"g": np.arange(20)}, public
-
+    sample = CovariateReference({"g": np.arange(20)}, public)
     block = CategoryLevels(source(1, 20), 0, np.arange(20))
-    stage = CategoryShares.of([block], Sample())
+    stage = CategoryShares.of([block], sample)
     noisy = counts + 150 * rng.standard_normal(20)
-    assert stage.moved(Sample(), noisy, 150.0, 5000.0).weights[0] == pytest.approx(0.3, abs=0.08)
+    assert stage.moved(sample, noisy, 150.0, 5000.0).weights[0] == pytest.approx(0.3, abs=0.08)
     alone = denoised_counts(noisy, 150.0, 5000 * public)  # the fault: the sample is believed
     assert alone[0] / alone.sum() < 0.2
+
+
+def test_labels_of_groups_have_their_shares_whatever_else_is_counted():
+    """Few rows of a group cannot have the shares of twenty levels, too: raking ends with groups."""
+    rng, g = np.random.default_rng(8), source(2, 20)
+
+    rows = np.stack([np.repeat(np.arange(14), 4), rng.permutation(56) % 20], axis=1)
+    sample = CovariateReference({"g": rows}, np.full(56, 1 / 56))
+    noisy = np.r_[np.full(20, N / 20), 0.75 * N, np.full(13, 0.25 * N / 13)]
+    for is_label in (True, False):
+        blocks = (
+            CategoryLevels(g, 0, np.arange(14), is_label),
+            CategoryLevels(g, 1, np.arange(20)),
+        )
+        stage = CategoryShares.of(blocks, sample)
+        numbers = noisy if is_label else np.r_[noisy[20:], noisy[:20]]
+        share = stage.moved(sample, numbers, 1.0, N).weights[:4].sum()
+        assert (share > 0.7) == is_label
 
 
 @pytest.mark.parametrize("levels", [13, 400])

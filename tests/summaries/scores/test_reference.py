@@ -26,7 +26,7 @@ def source(name, domain, row=(), dtype="float64"):
 
 
 def reader(*sources, **public):
-    density = SimpleNamespace(covariates=sources, public_rows=public)
+    density = SimpleNamespace(covariates=sources, public_rows=public, labels={})
     return SimpleNamespace(sources=sources), density
 
 

@@ -159,9 +159,7 @@ def shared_center(own, scores, mass, *others):
 def test_a_fault_at_the_border_of_blocks_is_caught(monkeypatch, name, fault):
     own = getattr(clipped_scores, name)
     # what NumPy finds is meant
-    monkeypatch.setattr(
-        clipped_scores, "has_compiled_centers", lambda _: False
-    )
+    monkeypatch.setattr(clipped_scores, "has_compiled_centers", lambda _: False)
     monkeypatch.setattr(clipped_scores, name, lambda *given: fault(own, *given))
     try:
         same = blocks_do_not_matter(monkeypatch, 7)

@@ -37,7 +37,7 @@ from pymc_private.summaries.noise import LatticeNoise
 from pymc_private.summaries.protocol import Progress, Records, SummaryNoise, SumNoise
 from pymc_private.summaries.record_table import as_record_table
 from pymc_private.summaries.scores.clipped_scores import Rows
-from pymc_private.summaries.scores.score_release import parted
+from pymc_private.summaries.scores.score_terms import parted
 from pymc_private.summaries.summary_job import (
     clipped_records_of,
     made_up_noise,

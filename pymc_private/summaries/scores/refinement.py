@@ -30,7 +30,8 @@ from pymc_private.summaries.scores.score_mechanism import (
     carried_curvature,
     reference_of,
 )
-from pymc_private.summaries.scores.score_release import RoundTotals, ScoreDesign, release_round
+from pymc_private.summaries.scores.score_release import ScoreDesign, release_round
+from pymc_private.summaries.scores.score_terms import RoundTotals
 from pymc_private.summaries.scores.symmetric import symmetric_part
 from pymc_private.summaries.second_round import RoundAtMode
 
@@ -79,7 +80,7 @@ class RefinementRound(RoundAtMode):
     @property
     def work(self) -> RoundTotals:
         """What workers of a cluster compute of each chunk of records."""
-        return RoundTotals.of(self.design, self.score)
+        return self.design.totals_of(self.score)
 
     @property
     def stages(self) -> tuple[str, ...]:

@@ -102,11 +102,11 @@ from pymc_private.summaries.scores.score_model import HasDensity, score_potentia
 from pymc_private.summaries.scores.score_release import (
     MomentsStage,
     ScoreDesign,
-    ScoreTerms,
     SharedReference,
     release_scores,
     weighed,
 )
+from pymc_private.summaries.scores.score_terms import ScoreTerms
 from pymc_private.summaries.scores.symmetric import floor_eigenvalues, matrix_power
 from pymc_private.summaries.term_totals import SentOnce, TermTotals
 from pymc_private.summaries.weighted_sums import refuse_size

@@ -7,7 +7,7 @@ data sets with the same noisy sums give the same release.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -17,19 +17,17 @@ import numpy as np
 from pymc_private.errors import Unsupported
 from pymc_private.summaries.compiled.compiler import COMPILER, SUMS
 from pymc_private.summaries.compiled_agreement import expect_rows
-from pymc_private.summaries.exact_totals import GivenTotals, Totals
+from pymc_private.summaries.exact_totals import GivenTotals
 from pymc_private.summaries.lattice import pack_symmetric
 from pymc_private.summaries.noise import (
     CHUNK,
     LatticeNoise,
     NoiseScale,
     chunks_of,
-    exact_total,
     split_mu,
 )
 from pymc_private.summaries.protocol import Progress, Records, Released, SummaryNoise
 from pymc_private.summaries.record_table import as_record_table
-from pymc_private.summaries.scores.category_levels import CategoryLevels
 from pymc_private.summaries.scores.category_shares import CategoryShares
 from pymc_private.summaries.scores.clipped_scores import (
     ClippedScore,
@@ -40,7 +38,6 @@ from pymc_private.summaries.scores.clipped_scores import (
     clip_rows,
     score_rows,
 )
-from pymc_private.summaries.scores.compiled_terms import CompiledTerms, everywhere
 from pymc_private.summaries.scores.marginal_moments import MarginalMoments, moment_rounds
 from pymc_private.summaries.scores.pilot import (
     REFERENCE_ERROR,
@@ -53,6 +50,16 @@ from pymc_private.summaries.scores.pilot_part import PilotPart, RecordKinds
 from pymc_private.summaries.scores.reference import CovariateReference
 from pymc_private.summaries.scores.score_bounds import NoiseSd, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import ROUNDS, ScoreBudget
+from pymc_private.summaries.scores.score_terms import (
+    CurvatureFactors,
+    LevelCodes,
+    MomentTerms,
+    RoundTotals,
+    ScoreTerms,
+    WeightedTerms,
+    compiled_total,
+    parted,
+)
 from pymc_private.summaries.scores.structure import Structure, read_structure
 from pymc_private.summaries.term_totals import (
     CountTotals,
@@ -64,9 +71,7 @@ from pymc_private.summaries.term_totals import (
 from pymc_private.summaries.weighted_sums import (
     WEIGHT_ONE,
     BoundedSum,
-    WeightedChunk,
     WeightedSums,
-    exact_matrix,
 )
 
 LARGE_CHUNK, LARGEST_CHUNK = 2048, 16_384
@@ -190,6 +195,10 @@ class ScoreDesign:
         names = ["number of records", "moments of the covariates", *pilots, *final]
         return tuple(name for name in names if optional.get(name, 0.0) is not None)
 
+    def totals_of(self, score: ClippedScore) -> RoundTotals:
+        """What records add to a score and its curvature."""
+        return RoundTotals(score, self.outcome, self.budget.curvature is not None)
+
     def score_sd(self, noise: BoundedNoise, mu: float) -> NoiseSd:
         """Noise of a sum of scores as a function of its bound."""
         return lambda bound: noise.sd(bound, False, mu, self.size)
@@ -278,7 +287,7 @@ def release_round(
     run = _Run(design, records, noise, progress)
     run.count, run.large, run.weights = count, reference, count * reference.weights
     if isinstance(noise, LatticeNoise):  # both sums are known before: one reading, also by workers
-        totals = run.table.sum_up(RoundTotals.of(design, score), run.size)
+        totals = run.table.sum_up(design.totals_of(score), run.size)
         run.noise = GivenTotals(noise, totals)
     frame = score_rows(design.model, score.theta, reference.rows).framed(score.metric)
     curvature, sd = run.curvature(run.noisy_score(score, design.budget.score, frame))
@@ -297,132 +306,6 @@ def weighed(score: NoisyScore, kinds: RecordKinds, k: int) -> NoisyScore:
     return replace(
         score, mean_weight=float(kinds.means[k]), square_weight=float(kinds.products[k, k])
     )
-
-
-def parted(chunk: Rows, outcome: str) -> tuple[Rows, np.ndarray]:
-    """Covariates and outcomes of a chunk."""
-    y = np.asarray(chunk[outcome], dtype=float)
-    return {name: v for name, v in chunk.items() if name != outcome}, y
-
-
-@dataclass(frozen=True, eq=False)
-class RoundTotals:
-    """What records of a chunk add to a score and its curvature, in integers."""
-
-    score: ClippedScore
-    outcome: str
-    curvature: bool
-
-    @classmethod
-    def of(cls, design: ScoreDesign, score: ClippedScore) -> RoundTotals:
-        """Those of a round."""
-        return cls(score, design.outcome, design.budget.curvature is not None)
-
-    def __call__(self, chunk: Rows, count: int) -> Totals:
-        """Sums over the true rows."""
-        rows, y = parted(chunk, self.outcome)
-        score = self.score
-        if not self.curvature:
-            return [exact_total([score.terms(rows, y)[:count]], score.bound, False)]
-        terms, factors = score.terms_and_factors(rows, y)
-        return [
-            exact_total([terms[:count]], score.bound, False),
-            exact_matrix(factors[:count], score.weight_bound),
-        ]
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreTerms:
-    """The terms of a score."""
-
-    score: ClippedScore
-    outcome: str
-
-    def __call__(self, chunk: Rows) -> np.ndarray:
-        """Those of the rows of a chunk."""
-        return self.score.terms(*parted(chunk, self.outcome))
-
-
-@dataclass(frozen=True, eq=False)
-class CurvatureFactors:
-    """Factors of the terms of its curvature."""
-
-    score: ClippedScore
-    outcome: str
-
-    def __call__(self, chunk: Rows) -> np.ndarray:
-        """Those of the rows of a chunk."""
-        return self.score.curvature_factors(parted(chunk, self.outcome)[0])
-
-
-@dataclass(frozen=True, eq=False)
-class MomentTerms:
-    """The terms of moments of covariates."""
-
-    stage: MomentsStage
-    outcome: str
-
-    def __call__(self, chunk: Rows) -> np.ndarray:
-        """Those of the rows of a chunk."""
-        return self.stage.terms(parted(chunk, self.outcome)[0])
-
-
-@dataclass(frozen=True, eq=False)
-class LevelCodes:
-    """Levels of some entries of covariates of categories."""
-
-    blocks: tuple[CategoryLevels, ...]
-    outcome: str
-
-    def __call__(self, chunk: Rows) -> np.ndarray:
-        """Those of the rows of a chunk, shape (rows, entries); -1 for what is no level."""
-        rows = parted(chunk, self.outcome)[0]
-        return np.stack([block.level_codes(rows) for block in self.blocks], axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedTerms:
-    """What each record adds to a main score and its curvature: of a chunk with coins."""
-
-    score: ClippedScore
-    outcome: str
-    curvature: bool
-    records: int = 0
-
-    def __call__(self, chunk: tuple[Rows, np.ndarray, int]) -> WeightedChunk:
-        """Coins and terms of the true rows."""
-        given, light, count = chunk
-        rows, y = parted(given, self.outcome)
-        expect_rows(self.records)
-        vectors, factors = self.score.terms_and_factors(rows, y)
-        terms = [vectors[:count], factors[:count]]
-        return light[:count], terms if self.curvature else terms[:1]
-
-    def compiled(self, sums: WeightedSums) -> CompiledTerms | None:
-        """The same sums by a compiled loop; None where the score has no form for it."""
-        expect_rows(self.records)
-        form = self.score.two_valued
-        return None if form is None else CompiledTerms(form, sums.sums, sums.weight)
-
-
-def compiled_total(
-    loops: Any, score: ClippedScore, chunks: Iterable[tuple[Rows, np.ndarray, int]]
-) -> list[int]:
-    """The exact sum of a score that has a form of few steps: `noise.exact_total` of its terms."""
-    form, one = score.two_valued, BoundedSum(score.bound, False, 1.0)
-    if form is None:
-        raise ValueError("a score in few steps is needed")
-    sums, compiled = WeightedSums([one], WEIGHT_ONE), CompiledTerms(form, [one])
-    for rows, y, count in chunks:
-        columns, none = form.columns(rows)[:, :count], np.zeros(count, dtype=bool)
-        domain = everywhere(len(columns))
-        found, left = compiled.add_up(loops, columns, y[:count], none, domain)
-        sums.add(found)
-        if len(left):
-            rest = {name: np.asarray(v)[left] for name, v in rows.items()}
-            sums.add(sums.of((none[left], [score.terms(rest, y[left])])))
-    totals = sums.totals or [exact_total((), score.bound, False)]  # refused
-    return [total // WEIGHT_ONE for total in totals[0]]
 
 
 class _Run:

@@ -24,7 +24,7 @@ from pymc_private.summaries.scores.category_shares import CategoryShares, denois
 from pymc_private.summaries.scores.marginal_moments import MarginalMoments, counted_entries
 from pymc_private.summaries.scores.model_scores import score_mechanism
 from pymc_private.summaries.scores.reference import CovariateReference, covariate_moments
-from pymc_private.summaries.scores.score_release import LevelCodes
+from pymc_private.summaries.scores.score_terms import LevelCodes
 from pymc_private.summaries.term_totals import CountTotals
 from tests.summaries.packed_matrices import PackedMatrices
 

@@ -18,7 +18,7 @@ from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.noise import CHUNK, LatticeNoise
 from pymc_private.summaries.scores.clipped_scores import ClippedScore
-from pymc_private.summaries.scores.score_release import WeightedTerms
+from pymc_private.summaries.scores.score_terms import WeightedTerms
 from pymc_private.summaries.summary_job import records_of
 from pymc_private.summaries.tables import table_batches, table_records
 from pymc_private.summaries.tables.coins import Coins

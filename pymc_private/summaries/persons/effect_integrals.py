@@ -49,12 +49,13 @@ from pymc_private.summaries.persons.row_families import (
 
 LOWER = {1: [(0, 0)], 2: [(0, 0), (1, 0), (1, 1)]}
 """Entries of L, by the number of effects."""
-POINTS = {1: 11, 2: 7}
+POINTS = {1: 15, 2: 7}
 """Nodes of the rule for each effect, by their number."""
 LEAST_WEIGHT = 1e-6
 """Nodes of two effects with less of the weight of the rule are left out."""
-NEWTON_STEPS, STEPS_OF_GRAPHS = 6, 4
-"""Steps to the mode; few outcomes take more than four, and graphs compile the faster."""
+NEWTON_STEPS = 6
+"""Steps to the mode; few outcomes take more than four. Graphs take as many as arrays: where a
+person's effect is wide, nodes one step apart give another number."""
 LONGEST_STEP = 2.0
 """Longest step of an effect, in its standard deviations."""
 MOST_NODES = 1 << 19
@@ -217,13 +218,12 @@ def _mode(ops: Any, rows: RowFamily, person: _Person, y: list[Any]) -> tuple[lis
     suggested = [(weight * away, weight) for away, weight in start]
     gradient, factor = _derivatives(ops, person, [0.0] * d, suggested)
     z = _solved(factor, gradient)
-    steps = STEPS_OF_GRAPHS if ops is GRAPHS else NEWTON_STEPS
-    for step in range(steps + 1):
+    for step in range(NEWTON_STEPS + 1):
         parts = [
             rows.slope_and_weight(ops, person.at(ops, j, z), y[j], extra) for j in range(len(y))
         ]
         gradient, factor = _derivatives(ops, person, z, parts)
-        if step < steps:
+        if step < NEWTON_STEPS:
             moves = [_held(ops, move) for move in _solved(factor, gradient)]
             z = [own + move for own, move in zip(z, moves, strict=True)]
     return z, factor

@@ -98,7 +98,12 @@ from pymc_private.summaries.scores.score_likelihood import (
     PooledLikelihood,
     pooled_likelihood,
 )
-from pymc_private.summaries.scores.score_model import HasDensity, score_potential
+from pymc_private.summaries.scores.score_model import (
+    AGREEMENT_OF_RULES,
+    GRADIENT_AGREEMENT,
+    HasDensity,
+    score_potential,
+)
 from pymc_private.summaries.scores.score_release import (
     MomentsStage,
     ScoreDesign,
@@ -439,7 +444,9 @@ class ScoreMechanism:
     def potential(self, released: Mapping[str, np.ndarray], parameters: Mapping[str, Any]) -> Any:
         """The log-likelihood as a PyTensor scalar of the natural parameters, checked."""
         model = cast(HasDensity, self.model)
-        return score_potential(self.pooled(released), model, self.start(released), parameters)
+        most_gap = AGREEMENT_OF_RULES if self.integrates_effects else GRADIENT_AGREEMENT
+        start = self.start(released)
+        return score_potential(self.pooled(released), model, start, parameters, most_gap)
 
     def pooled(self, released: Mapping[str, np.ndarray]) -> PooledLikelihood:
         """The constants of the likelihood, computed once for each release."""

@@ -33,6 +33,10 @@ are nearly singular."""
 GRADIENT_AGREEMENT = 1e-3
 """Most difference of derivatives along standard deviations of the start, relative to the largest:
 central differences of the NumPy form carry its rounding."""
+AGREEMENT_OF_RULES = 0.1
+"""The same where nodes of a quadrature rule follow the parameters, whose movement gradients leave
+out: it matters as little as the error of the rule. Values agree all the same, and NUTS, whose steps
+are reversible for any gradient, keeps the posterior that these define."""
 STEP = 1e-3
 """Step of a central difference, in standard deviations of the start's covariance."""
 
@@ -65,14 +69,19 @@ def score_potential(
     model: HasDensity,
     start: tuple[np.ndarray, np.ndarray],
     parameters: Mapping[str, Variable],
+    most_gap: float = GRADIENT_AGREEMENT,
 ) -> Variable:
-    """The log-likelihood of released scores as a graph of a model's parameters, checked."""
+    """The log-likelihood of released scores as a graph of a model's parameters, checked.
+
+    `most_gap`: most difference of derivatives, as of `GRADIENT_AGREEMENT`.
+    """
     return checked_potential(
         lambda natural: symbolic_pooled_likelihood(pooled, model, natural),
         parameters,
         all_parameters(model.parameters),
         lambda theta: pooled.log_likelihood(model, of_read(model.parameters, theta)),
         start,
+        most_gap,
     )
 
 
@@ -82,6 +91,7 @@ def checked_potential(
     vector: ParameterVector,
     likelihood: Callable[[np.ndarray], np.ndarray],
     start: tuple[np.ndarray, np.ndarray],
+    most_gap: float = GRADIENT_AGREEMENT,
 ) -> Variable:
     """A symbolic log-likelihood, after its value and gradient agreed with the NumPy one.
 
@@ -96,6 +106,8 @@ def checked_potential(
         (S, p) to (S,).
     start : tuple of array
         Center (p,) and covariance (p, p), where the two are compared.
+    most_gap : float
+        Most difference of derivatives, relative to the largest.
 
     Raises
     ------
@@ -111,7 +123,7 @@ def checked_potential(
     root = np.linalg.cholesky(covariance)
     points = [center, center + 0.5 * root @ np.where(np.arange(len(root)) % 2, 1.0, -1.0)]
     for point in points:
-        _refuse_difference(program, vector, likelihood, point, root)
+        _refuse_difference(program, vector, likelihood, point, root, most_gap)
     return write(parameters)
 
 
@@ -121,6 +133,7 @@ def _refuse_difference(
     likelihood: Callable[[np.ndarray], np.ndarray],
     point: np.ndarray,
     root: np.ndarray,
+    most_gap: float,
 ) -> None:
     found, *slopes = program(*vector.split(point).values())
     expected = float(likelihood(point[None])[0])
@@ -130,7 +143,7 @@ def _refuse_difference(
     direct = (above - below) / (2 * STEP)
     value_agrees = abs(float(found) - expected) <= AGREEMENT * max(1.0, abs(expected))
     gap = np.abs(slope - direct).max(initial=0.0)
-    if not (value_agrees and gap <= GRADIENT_AGREEMENT * max(1.0, np.abs(direct).max(initial=0.0))):
+    if not (value_agrees and gap <= most_gap * max(1.0, np.abs(direct).max(initial=0.0))):
         raise Incompatible(
             "the likelihood that PyMC would sample differs from the one of the summary",
             got=f"values {float(found):.8g} and {expected:.8g}, slopes up to {gap:.2g} apart",

@@ -134,6 +134,21 @@ def test_the_graph_is_the_same_density(kind, effects):
     )
 
 
+@pytest.mark.parametrize("wide", [2.4, 7.0])
+def test_the_graph_is_the_same_density_where_effects_are_wide(wide):
+    """Two Newton steps less, and it is off by .02 at 7: a summary would be refused once paid."""
+    family = FAMILIES["BernoulliRV"]()
+    places = Places.of_intercepts(np.ones((1, 4), bool))
+    y = np.array([[[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 1, 1]]], dtype=float)
+    at = np.array([[-2.8] * 4 + [wide]])
+    inputs = [pt.dvector(f"predictor_{k}") for k in range(5)]
+    function = pytensor.function(inputs, family.symbolic(inputs, places, y), mode=Mode("py", None))
+    own = family.log_density(at[None], places, y)[0]
+    np.testing.assert_allclose(function(*at.T), own, atol=1e-10)
+    fine = FAMILIES["BernoulliRV"](201).log_density(at[None], places, y)[0]
+    np.testing.assert_allclose(own, fine, atol=2e-4 if wide < 3 else 5e-3)
+
+
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_outcomes_have_the_distribution_of_the_family(kind):
     family, places = FAMILIES[kind](), PLACES["slope"].part(0, 1)

@@ -9,13 +9,14 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.errors import Unsupported
+from pymc_private.errors import Incompatible, Unsupported
 from pymc_private.summaries.importance import importance_draws
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
 from pymc_private.summaries.noise_aware_model import noise_aware_model
 from pymc_private.summaries.persons.person_density import PersonDensity
 from pymc_private.summaries.persons.person_mechanism import node_cautions, person_score_mechanism
 from pymc_private.summaries.persons.person_moments import PersonMoments
+from pymc_private.summaries.scores import score_mechanism
 from pymc_private.summaries.scores.clipped_scores import ClippedRows, ClippedScore, score_rows
 from tests.summaries.person_models import FAMILIES, MOST, persons, records_of
 
@@ -216,6 +217,25 @@ def test_the_model_of_a_summary_is_checked_against_its_likelihood():
     model = noise_aware_model(private, mechanism, released)  # raises where the two differ
     assert [rv.name for rv in model.free_RVs] == ["c", "b", "s"]
     assert np.isfinite(model.compile_logp()(model.initial_point()))
+
+
+def test_a_summary_of_rare_answers_and_wide_effects_has_a_model(monkeypatch):
+    """Nodes move with parameters, which gradients leave out: no reason to refuse what was paid."""
+    rng, n = np.random.default_rng(0), 200
+    who = np.repeat(np.arange(n), 4)
+    y = rng.random(4 * n) < 1 / (1 + np.exp(2.8 - 2.4 * rng.standard_normal(n)[who]))
+    with pm.Model(coords={"person": range(n), "row": range(4 * n)}) as model:
+        a = pm.Normal("a", 0, pm.LogNormal("s", 0.5, 0.5), dims="person")
+        eta = pm.Normal("c", -2, 1) + a[who]
+        pm.Bernoulli("y", logit_p=eta, observed=y.astype(int), dims="row")
+    shared = pmp.marginalize(model, "a", rows_per_record=4)
+    private = pmp.privatize(shared, records="person", domain={"y": {0, 1}})
+    mechanism = person_score_mechanism(private, MU)
+    released = mechanism.release(records_of(private), SimulatedNoise(np.random.default_rng(1)))
+    assert noise_aware_model(private, mechanism, released).free_RVs
+    monkeypatch.setattr(score_mechanism, "AGREEMENT_OF_RULES", 1e-7)
+    with pytest.raises(Incompatible, match="slopes up to"):
+        noise_aware_model(private, mechanism, released)
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,14 @@ setting being ``family:groups:records:labels``, for example ``poisson:10:1000:pu
 private or public. Others are private too, and the groups' shares differ: ``unequal`` ones rise from
 one to the number of groups, ``steep`` ones double from group to group, and with ``one`` the first
 group has three quarters of the records. Covariates are uniform on [-1, 1] and one, unless the
-setting goes on with ``:normal``, ``:skewed`` or ``:binary`` and, behind that, their number:
-``normal:30:3000:private:skewed:3``. In each simulation parameters come from the prior and
-records from the model. Both posteriors are found by importance sampling, which is poor beyond some
-twenty groups, or with ``--nuts`` by `pm.sample` (two chains of 300 draws after 500 steps of
-tuning). Only the first ``--compared`` data sets (default: all) have a posterior of the records, and
-with it error and width. ``--seed`` gives other data sets; ``--save FILE`` adds a JSON line for each
-simulation and goes on where the file stopped. ``python -m benchmarks.noise_aware_coverage
---hierarchies FILE`` adds such a file to the stored table.
+setting goes on with ``:normal``, ``:skewed``, ``:binary`` or ``:grouped`` (one value a group) and,
+behind that, their number: ``normal:30:3000:private:skewed:3``. In each simulation parameters come
+from the prior and records from the model. Both posteriors are found by importance sampling, which
+is poor beyond some twenty groups, or with ``--nuts`` by `pm.sample` (two chains of 300 draws after
+500 steps of tuning). Only the first ``--compared`` data sets (default: all) have a posterior of the
+records, and with it error and width. ``--seed`` gives other data sets; ``--save FILE`` adds a JSON
+line for each simulation and goes on where the file stopped. ``python -m
+benchmarks.noise_aware_coverage --hierarchies FILE`` adds such a file to the stored table.
 
 Error: root mean square distance of posterior means, in non-private posterior standard deviations,
 and its median over simulations; width: median ratio of lengths of 90% intervals; coverage: of 90%
@@ -89,6 +89,8 @@ class Setting:
         own = np.random.default_rng(0) if self.labels == "public" else rng
         group = own.choice(self.groups, self.n, p=self._shares())
         x = self._covariates(rng)
+        if self.covariate == "grouped":
+            x = rng.uniform(-1, 1, (self.groups, *x.shape[1:]))[group]
         moved = x.reshape(self.n, -1) @ np.ravel(at["slope"])
         eta = np.asarray(at["effect"])[group] + moved
         return {"g": group, "x": x, "y": self._outcomes(eta, at, rng)}

@@ -140,6 +140,25 @@ class _Gathering:
         for row, index in list(found):
             if index is not None and (row, None) in found:
                 found[row, index] = found[row, index] + found.pop((row, None))
+        for row, index in list(found):
+            for place, array in self._public_arrays(row) if index is None else []:
+                if place in found:
+                    found[place] = found[place] + found.pop((row, None)) * array
+                    break
+        return found
+
+    def _public_arrays(self, row: tuple[Variable, ...]) -> list[tuple[Place, Variable]]:
+        """Factors that are entries of public arrays, such as what is known of a record's group.
+
+        Each with the place of a term that reads an array at the same position, beside the other
+        factors.
+        """
+        found = []
+        for k, factor in enumerate(row):
+            base = without_dimshuffles(factor)
+            terms = None if base.owner is None or base in self.moving else self._lookup(base.owner)
+            for (_, index), array in (terms or {}).items():
+                found.append(((row[:k] + row[k + 1 :], index), array))
         return found
 
     def _uncrossed(self, terms: Terms) -> tuple[Terms, bool]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from pytensor.graph.basic import Variable
 
@@ -20,6 +23,8 @@ from pymc_private.summaries.scores.structure import structure_of
 from tests.scaled_coordinates import scaled_point
 
 GROUPS, RECORDS, MU = 4, 600, 1.0
+KNOWN = pt.constant(np.array([0.3, -1.2, 0.5, 2.0]))
+"""What is known of the groups."""
 
 
 def effects(form: str) -> Variable:
@@ -51,6 +56,18 @@ def predictor(form: str, group: Variable, x: Variable) -> Variable:
         raw = pm.math.dot(chol, pm.Normal("z", shape=(2, GROUPS))).T
         both = pm.Deterministic("both", pm.Normal("mean", shape=2) + raw, dims=("group", "term"))
         return both[group, 0] + both[group, 1] * x
+    if form == "known groups":
+        return (
+            effects("centered")[group] + pm.Normal("trend") * KNOWN[group] + pm.Normal("slope") * x
+        )
+    if form == "known groups, not centered":
+        own = effects(form) + pm.Normal("trend") * KNOWN
+        return own[group] + pm.Normal("slope") * x
+    if form == "known groups of slopes":
+        own = pm.Normal("own", dims="group")[group] - pm.Normal("trend") * KNOWN[group]
+        return effects("centered")[group] + own * x
+    if form == "known groups without effects":
+        return pm.Normal("mean") + pm.Normal("trend") * KNOWN[group] + pm.Normal("slope") * x
     return effects(form)[group] + pm.Normal("slope") * x
 
 
@@ -65,7 +82,8 @@ def hierarchy(form: str = "centered", public: bool = False) -> pmp.PrivateModel:
         eta = predictor(form, group_data, x_data)
         pm.Bernoulli("y", logit_p=eta, observed=rng.integers(0, 2, RECORDS), dims="row")
     domain = {"x": (-1.0, 1.0)} | ({} if public else {"g": pmp.Categories(range(GROUPS))})
-    return pmp.privatize(model, records="row", domain=domain, public=["g"] if public else [])
+    words: dict[str, Any] = {"public": ["g"] if public else [], "constants": "public"}
+    return pmp.privatize(model, records="row", domain=domain, **words)
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +154,9 @@ def test_start_extends_effects_by_the_prior_of_what_is_above_them(released):
         ("slopes of their own", 2 * GROUPS),
         ("correlated", 2 * GROUPS),
         ("crossed", GROUPS + 1 + 2),
+        ("known groups", GROUPS + 1),
+        ("known groups, not centered", GROUPS + 1),
+        ("known groups of slopes", 2 * GROUPS),
     ],
 )
 @pytest.mark.filterwarnings("ignore:PyTensor could not link")
@@ -152,6 +173,12 @@ def test_what_records_tell_in_sums_and_products_is_read_as_such(form, read, publ
     y = rng.integers(0, 2, (30, 1))
     found = by_sums.log_density(by_sums.parameters.of(theta), rows, y)
     np.testing.assert_allclose(found, by_all.log_density(theta, rows, y), rtol=1e-10)
+
+
+def test_what_is_known_of_groups_without_effects_is_no_array_of_coefficients():
+    assert RecordDensity(
+        hierarchy("known groups without effects"), of_coefficients=True
+    ).parameters.shapes == {"mean": (), "trend": (), "slope": ()}
 
 
 @pytest.mark.thin(4)

@@ -3,7 +3,7 @@
 Run ``python -m benchmarks.noise_aware_packaged [releases] [epsilons] [part of a name] ...``, for
 example ``4 1,2 radon``. What is printed is that of `benchmarks.noise_aware_real_groups`: error and
 width of summaries of one fixed data set beside its posterior and ten draws, or why nothing is
-released. Radon: 919 houses of 85 counties, floor and log uranium. Languages: 2,287 pupils of 133
+released. Radon: 919 houses of 85 counties, floor, and log uranium of the county. Languages: 2,287 pupils of 133
 classes, IQ and status. Wages: 545 men, 8 years each, an effect of each man. Wheeze: 537 children, 4
 visits each, an effect of each child. Verbal aggression: 316 persons, 24 items (Rasch). Sleep: 18
 persons, 10 days each.
@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pymc as pm
 
 import pymc_private as pmp
+from benchmarks.noise_aware_hierarchies import SCALE_PRIOR
 from benchmarks.noise_aware_real import between, signs
 from benchmarks.noise_aware_real_groups import Columns, Groups, asked, print_set
 from benchmarks.packaged_data import packaged
@@ -60,6 +62,31 @@ class Persons:
 
 
 @dataclass(frozen=True)
+class Radon:
+    """Houses of counties, whose uranium is a public array of theirs."""
+
+    public: bool
+
+    def private(self) -> pmp.PrivateModel:
+        """The model with its records and domains."""
+        table = packaged("radon")
+        county, kinds = pd.factorize(table.county.str.strip(), sort=True)
+        uranium = np.log(table.groupby(county).Uppm.mean().to_numpy())
+        y = np.clip(table.log_radon.to_numpy(), -3.0, 5.0)
+        with pm.Model(coords={"row": range(len(y)), "county": kinds}) as model:
+            mean, sd = pm.Normal("mean"), pm.LogNormal("sd", *SCALE_PRIOR)
+            known = pm.Normal("trend") * pm.Data("uranium", uranium, dims="county")
+            effect = pm.Normal("effect", mean + known, sd, dims="county")
+            floor = pm.Data("floor", signs(table.floor == 1), dims="row")
+            eta = effect[pm.Data("g", county, dims="row")] + pm.Normal("slope") * floor
+            pm.Normal("y", eta, pm.LogNormal("sigma", 0, 0.5), observed=y, dims="row")
+        domain: dict[str, Any] = {"y": (-3.0, 5.0), "floor": {-1, 1}}
+        domain |= {} if self.public else {"g": pmp.Categories(range(len(kinds)))}
+        public = ["uranium", "g"] if self.public else ["uranium"]
+        return pmp.privatize(model, records="row", domain=domain, public=public)
+
+
+@dataclass(frozen=True)
 class Answers:
     """Rasch's model of persons' answers, abilities integrated out."""
 
@@ -78,11 +105,6 @@ class Answers:
         return pmp.privatize(shared, records={"y": 0}, domain={"y": {0, 1}})
 
 
-def house(t: pd.DataFrame) -> Columns:
-    """Log uranium of the county, and whether radon was measured above the basement."""
-    return {"uranium": between(np.log(t.Uppm), -1.2, 1.1), "floor": signs(t.floor == 1)}
-
-
 def pupil(t: pd.DataFrame) -> Columns:
     """Verbal IQ and status of the family."""
     return {"IQ": between(t.IQ, 1, 20), "status": between(t.SES, 0, 60)}
@@ -98,10 +120,9 @@ def man(t: pd.DataFrame) -> Columns:
     }
 
 
-RADON = "radon", "county", house, lambda t: t.log_radon, "normal", (-3.0, 5.0), packaged
-SETS: dict[str, tuple[Groups | Persons | Answers, str]] = {
-    "radon by private county": (Groups(*RADON), "scores"),
-    "radon by public county": (Groups(*RADON, public=True), "scores"),
+SETS: dict[str, tuple[Groups | Persons | Radon | Answers, str]] = {
+    "radon by private county": (Radon(public=False), "scores"),
+    "radon by public county": (Radon(public=True), "scores"),
     "language by class": (
         Groups(
             "nlschools", "class", pupil, lambda t: (t.lang - 40) / 10, "normal", (-4.0, 2.0),

@@ -3,10 +3,10 @@
 Run ``python -m benchmarks.noise_aware_packaged [releases] [epsilons] [part of a name] ...``, for
 example ``4 1,2 radon``. What is printed is that of `benchmarks.noise_aware_real_groups`: error and
 width of summaries of one fixed data set beside its posterior and ten draws, or why nothing is
-released. Radon: 919 houses of 85 counties, floor, and log uranium of the county. Languages: 2,287 pupils of 133
-classes, IQ and status. Wages: 545 men, 8 years each, an effect of each man. Wheeze: 537 children, 4
-visits each, an effect of each child. Verbal aggression: 316 persons, 24 items (Rasch). Sleep: 18
-persons, 10 days each.
+released. Radon: 919 houses of 85 counties, floor, and log uranium of the county. Languages: 2,287
+pupils of 133 classes, IQ and status. Wages: 545 men, 8 years each, an effect of each man. Wheeze:
+537 children, 4 visits each, an effect of each child. Verbal aggression: 316 persons, 24 items
+(Rasch). Sleep: 18 persons, 10 days each.
 """
 
 from __future__ import annotations

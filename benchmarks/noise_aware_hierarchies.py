@@ -5,14 +5,15 @@ setting being ``family:groups:records:labels``, for example ``poisson:10:1000:pu
 private or public. Others are private too, and the groups' shares differ: ``unequal`` ones rise from
 one to the number of groups, ``steep`` ones double from group to group, and with ``one`` the first
 group has three quarters of the records. Covariates are uniform on [-1, 1] and one, unless the
-setting goes on with ``:normal``, ``:skewed``, ``:binary`` or ``:grouped`` (one value a group) and,
-behind that, their number: ``normal:30:3000:private:skewed:3``. In each simulation parameters come
-from the prior and records from the model. Both posteriors are found by importance sampling, which
-is poor beyond some twenty groups, or with ``--nuts`` by `pm.sample` (two chains of 300 draws after
-500 steps of tuning). Only the first ``--compared`` data sets (default: all) have a posterior of the
-records, and with it error and width. ``--seed`` gives other data sets; ``--save FILE`` adds a JSON
-line for each simulation and goes on where the file stopped. ``python -m
-benchmarks.noise_aware_coverage --hierarchies FILE`` adds such a file to the stored table.
+setting goes on with ``:normal``, ``:skewed``, ``:binary`` ``:grouped`` (one value a group) or
+``:known`` (a public array of the groups) and, behind that, their number:
+``normal:30:3000:private:skewed:3``. In each simulation parameters come from the prior and records
+from the model. Both posteriors are found by importance sampling, which is poor beyond some twenty
+groups, or with ``--nuts`` by `pm.sample` (two chains of 300 draws after 500 steps of tuning). Only
+the first ``--compared`` data sets (default: all) have a posterior of the records, and with it error
+and width. ``--seed`` gives other data sets; ``--save FILE`` adds a JSON line for each simulation
+and goes on where the file stopped. ``python -m benchmarks.noise_aware_coverage --hierarchies FILE``
+adds such a file to the stored table.
 
 Error: root mean square distance of posterior means, in non-private posterior standard deviations,
 and its median over simulations; width: median ratio of lengths of 90% intervals; coverage: of 90%
@@ -91,9 +92,16 @@ class Setting:
         x = self._covariates(rng)
         if self.covariate == "grouped":
             x = rng.uniform(-1, 1, (self.groups, *x.shape[1:]))[group]
+        if self.covariate == "known":
+            x = self.known()[group]
         moved = x.reshape(self.n, -1) @ np.ravel(at["slope"])
         eta = np.asarray(at["effect"])[group] + moved
-        return {"g": group, "x": x, "y": self._outcomes(eta, at, rng)}
+        y = self._outcomes(eta, at, rng)
+        return {"g": group, "y": y} | ({} if self.covariate == "known" else {"x": x})
+
+    def known(self) -> np.ndarray:
+        """What is publicly known of each group."""
+        return np.random.default_rng(5).uniform(-1, 1, self.groups)
 
     def _covariates(self, rng: np.random.Generator) -> np.ndarray:
         """Covariates within [-1, 1], whatever their distribution."""
@@ -136,7 +144,11 @@ class Setting:
             mean, sd = pm.Normal("mean"), pm.LogNormal("sd", *SCALE_PRIOR)
             effect = pm.Normal("effect", mean, sd, dims="group")
             slope = pm.Normal("slope", shape=() if self.covariates == 1 else self.covariates)
-            g, x = (pm.Data(name, records[name]) for name in ("g", "x"))
+            g = pm.Data("g", records["g"])
+            if self.covariate == "known":
+                x = pm.Data("known", self.known(), dims="group")[g]
+            else:
+                x = pm.Data("x", records["x"])
             eta = effect[g] + (slope * x if self.covariates == 1 else x @ slope)
             y = records["y"]
             whole = {"observed": y.astype(int), "dims": "row"}
@@ -158,7 +170,9 @@ class Setting:
         model = self.model(self.records(start, np.random.default_rng(0)))
         domain: dict[str, Any] = {"x": {-1, 1} if self.covariate == "binary" else (-1.0, 1.0)}
         public = ["g"] if self.labels == "public" else []
-        domain |= {} if public else {"g": pmp.Categories(range(self.groups))}
+        if self.covariate == "known":
+            domain, public = {}, [*public, "known"]
+        domain |= {} if "g" in public else {"g": pmp.Categories(range(self.groups))}
         counts = {"y": (0.0, MOST_COUNT)}
         domain |= {"poisson": counts, "negbin": counts, "normal": {"y": (-WIDEST, WIDEST)}}.get(
             self.family, {}

@@ -110,6 +110,10 @@ class EffectIntegral(Protocol):
     def is_binary(self) -> bool:
         """Whether outcomes are 0 or 1."""
 
+    @property
+    def moves_nodes(self) -> bool:
+        """Whether nodes of a rule follow the predictors, which gradients of graphs leave out."""
+
     def log_density(self, predictors: np.ndarray, places: Places, y: np.ndarray) -> np.ndarray:
         """Log p of the rows of each person at several predictors (S, N, m), shape (S, N, Q)."""
 
@@ -288,6 +292,8 @@ class AdaptiveEffects:
         Nodes for each effect; default: `POINTS`.
     """
 
+    moves_nodes = True
+
     def __init__(self, rows: RowFamily, points: int | None = None) -> None:
         self.rows, self.points, self.extra = rows, points, rows.extra
         self.is_binary = isinstance(rows, BernoulliRows)
@@ -420,7 +426,7 @@ def _away(places: Places, y: np.ndarray, known: list[Any], index: Any) -> list[n
 class NormalEffects:
     """Real outcomes with a standard deviation common to all rows: exact."""
 
-    extra, most_pairs, is_binary = 1, 256, False
+    extra, most_pairs, is_binary, moves_nodes = 1, 256, False, False
 
     def __init__(self, points: int | None = None) -> None:
         del points  # exact

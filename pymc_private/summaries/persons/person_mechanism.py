@@ -22,6 +22,7 @@ from pymc_private.summaries.persons.person_nodes import pairs_for
 from pymc_private.summaries.protocol import Caution
 from pymc_private.summaries.scores.reference import reference_rows
 from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
+from pymc_private.summaries.scores.score_model import AGREEMENT_OF_RULES, GRADIENT_AGREEMENT
 
 LARGE_PERSONS, SMALL_PERSONS = 128, 64
 """Persons in the reference of pilots and bounds, and in that of the likelihood."""
@@ -73,6 +74,7 @@ def person_score_mechanism(
         records_per_unit=private.records_per_unit,
     )
     made.integrates_effects = True
+    made.most_gap = AGREEMENT_OF_RULES if density.family.moves_nodes else GRADIENT_AGREEMENT
     made.doubts = tuple(node_cautions(model, count))
     return made
 

@@ -142,7 +142,7 @@ class _Gathering:
                 found[row, index] = found[row, index] + found.pop((row, None))
         for row, index in list(found):
             for place, array in self._public_arrays(row) if index is None else []:
-                if place in found:
+                if place in found and _are_as_long(array, found[place]):
                     found[place] = found[place] + found.pop((row, None)) * array
                     break
         return found
@@ -219,6 +219,12 @@ class _Gathering:
         others = iter(fixed)
         picked = array[tuple(slice(None) if m else next(others) for m in mine)]
         return {((), _scalar(entries[mine.index(True)])): picked}
+
+
+def _are_as_long(first: Variable, second: Variable) -> bool:
+    """Whether two arrays are known to have one length."""
+    lengths = first.type.shape, second.type.shape
+    return lengths[0] == lengths[1] and None not in lengths[0]
 
 
 def _is_one_number(variable: Variable) -> bool:

@@ -85,10 +85,10 @@ def covariate_stage(
     return MarginalMoments(moments, CategoryShares.of(many, reference)) if many else moments
 
 
-def counted_entries(stage: Any) -> frozenset[tuple[str, int]]:
-    """Names and places of the entries whose levels a moments stage counts."""
+def counted_entries(stage: Any) -> frozenset[tuple[str, int, bool]]:
+    """Names and places of the entries whose levels a stage counts, and which are labels."""
     blocks = stage.categories.blocks if isinstance(stage, MarginalMoments) else ()
-    return frozenset((block.source.name, block.position) for block in blocks)
+    return frozenset((block.source.name, block.position, block.is_label) for block in blocks)
 
 
 def _has_all(reference: CovariateReference, block: CategoryLevels) -> bool:

@@ -99,7 +99,6 @@ from pymc_private.summaries.scores.score_likelihood import (
     pooled_likelihood,
 )
 from pymc_private.summaries.scores.score_model import (
-    AGREEMENT_OF_RULES,
     GRADIENT_AGREEMENT,
     HasDensity,
     score_potential,
@@ -183,6 +182,8 @@ class ScoreMechanism:
     """Reasons for doubt that whoever made the mechanism knows of."""
     integrates_effects = False
     """Whether records have effects of their own, integrated out, with a scale."""
+    most_gap = GRADIENT_AGREEMENT
+    """Most difference of the likelihood's gradients, as of `score_model.score_potential`."""
 
     def __init__(
         self,
@@ -444,9 +445,8 @@ class ScoreMechanism:
     def potential(self, released: Mapping[str, np.ndarray], parameters: Mapping[str, Any]) -> Any:
         """The log-likelihood as a PyTensor scalar of the natural parameters, checked."""
         model = cast(HasDensity, self.model)
-        most_gap = AGREEMENT_OF_RULES if self.integrates_effects else GRADIENT_AGREEMENT
-        start = self.start(released)
-        return score_potential(self.pooled(released), model, start, parameters, most_gap)
+        start, pooled = self.start(released), self.pooled(released)
+        return score_potential(pooled, model, start, parameters, self.most_gap)
 
     def pooled(self, released: Mapping[str, np.ndarray]) -> PooledLikelihood:
         """The constants of the likelihood, computed once for each release."""

@@ -36,7 +36,8 @@ central differences of the NumPy form carry its rounding."""
 AGREEMENT_OF_RULES = 0.1
 """The same where nodes of a quadrature rule follow the parameters, whose movement gradients leave
 out: it matters as little as the error of the rule. Values agree all the same, and NUTS, whose steps
-are reversible for any gradient, keeps the posterior that these define."""
+are reversible for any gradient, keeps the posterior that these define; `pm.find_MAP` and `pm.fit`
+stop where the gradient is 0, which may be as far off, in standard deviations."""
 STEP = 1e-3
 """Step of a central difference, in standard deviations of the start's covariance."""
 

@@ -63,6 +63,15 @@ def predictor(form: str, group: Variable, x: Variable) -> Variable:
     if form == "known groups, not centered":
         own = effects(form) + pm.Normal("trend") * KNOWN
         return own[group] + pm.Normal("slope") * x
+    if form == "known groups by a matrix":
+        known, two = pt.stack([KNOWN, KNOWN**2], axis=1), pm.Normal("trend", shape=2)
+        terms = two[0] * known[group, 0] - known[group, 1] / two[1]
+        return effects("centered")[group] + terms + pm.Normal("slope") * x
+    if form == "known others":  # what is known of another group, by an array of another length
+        more = pt.concatenate([KNOWN, KNOWN])
+        return (
+            effects("centered")[group] + pm.Normal("trend") * more[group] + pm.Normal("slope") * x
+        )
     if form == "known groups of slopes":
         own = pm.Normal("own", dims="group")[group] - pm.Normal("trend") * KNOWN[group]
         return effects("centered")[group] + own * x
@@ -157,6 +166,8 @@ def test_start_extends_effects_by_the_prior_of_what_is_above_them(released):
         ("known groups", GROUPS + 1),
         ("known groups, not centered", GROUPS + 1),
         ("known groups of slopes", 2 * GROUPS),
+        ("known groups by a matrix", GROUPS + 1),
+        ("known others", GROUPS + 2),
     ],
 )
 @pytest.mark.filterwarnings("ignore:PyTensor could not link")

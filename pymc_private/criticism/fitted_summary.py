@@ -184,6 +184,6 @@ def refuse_other_summaries(mechanism: Any) -> None:
         raise Unsupported(
             "a check needs moments of the covariates, and this summary has none; nothing was "
             "charged",
-            got="private covariates that have no moments to release, as counts",
+            got="private covariates that have no moments to release, such as Counts",
             do="declare them as Interval, Ball, Simplex, or Categories of fewer levels",
         )

@@ -1,9 +1,10 @@
 """Noisy summaries beside what else the same budget buys: error, width and coverage.
 
-Run ``python -m benchmarks.noise_aware_peers [repetitions] [epsilons] [part of a name] ...``. In
-each repetition parameters come from the prior and records from the model; every method reads the
-same records at the same (epsilon, delta = 1e-6), one record replaced, and is compared with the
-posterior of the records. Error, width and coverage are those of `benchmarks.noise_aware`.
+Run ``python -m benchmarks.noise_aware_peers [repetitions] [epsilons] [part of a name] ...``; with
+``--draws`` draws alone, which need no tuning. In each repetition parameters come from the prior and
+records from the model; every method reads the same records at the same (epsilon, delta = 1e-6), one
+record replaced, and is compared with the posterior of the records. Error, width and coverage are
+those of `benchmarks.noise_aware`.
 
 * noisy summary: the package's scores, their noise modeled.
 * same scores, noise ignored: the last score and curvature of that release read as if exact.
@@ -350,7 +351,11 @@ class LogisticQuadratic:
 def statistics(case: Case, rehearsals: Any) -> Method | None:
     """Noisy sufficient statistics, where a model has some, with the settings of least error."""
     name = case.scenario.name
-    kind = {"linear": LinearGram, "logist": LogisticQuadratic, "Fair, ": LogisticQuadratic}
+    kind: dict[str, Any] = {
+        "linear": LinearGram,
+        "logist": LogisticQuadratic,
+        "Fair, ": LogisticQuadratic,
+    }
     chosen = kind.get(name[:6])
     if chosen is None:
         return None
@@ -401,16 +406,13 @@ def tempered(case: Case, draws: int) -> Method | None:
 
 
 # ---- the table -----------------------------------------------------------------------------------
-def methods_of(case: Case) -> list[Method]:
-    """All methods for a model, rivals tuned."""
-    rehearsals = case.rehearsals()
-    found = [
-        partial(noisy_summary, case),
-        statistics(case, rehearsals),
-        ascent(case, rehearsals),
-        tempered(case, 10),
-        tempered(case, 1),
-    ]
+def methods_of(case: Case, draws_alone: bool = False) -> list[Method]:
+    """All methods for a model, rivals tuned; or draws alone."""
+    found = [tempered(case, 10), tempered(case, 1)]
+    if not draws_alone:
+        rehearsals = case.rehearsals()
+        rivals = [statistics(case, rehearsals), ascent(case, rehearsals)]
+        found = [partial(noisy_summary, case), *rivals, *found]
     return [method for method in found if method is not None]
 
 
@@ -434,9 +436,12 @@ class Row:
         return text
 
 
-def measure(case: Case, repetitions: int, seed: int = 0) -> dict[str, Row]:
-    """All methods on the same simulated data sets."""
-    methods, rows = methods_of(case), {}
+def measure(
+    case: Case, repetitions: int, seed: int = 0, draws_alone: bool = False
+) -> dict[str, Row]:
+    """All methods, or draws alone, on the same simulated data sets."""
+    methods = methods_of(case, draws_alone)
+    rows: dict[str, Row] = {}
     for k, theta in enumerate(case.parameters.draws(repetitions, 1000 + seed)):
         rng = np.random.default_rng([seed, k])
         records = case.simulated(theta, rng)
@@ -454,14 +459,19 @@ def measure(case: Case, repetitions: int, seed: int = 0) -> dict[str, Row]:
     return rows
 
 
-def main(repetitions: int = 30, epsilons: Sequence[float] = (1.0,), parts: Any = ()) -> None:
+def main(
+    repetitions: int = 30,
+    epsilons: Sequence[float] = (1.0,),
+    parts: Any = (),
+    draws_alone: bool = False,
+) -> None:
     """Print the table."""
     warnings.simplefilter("ignore")
     names = [n for n in SCENARIOS if any(part in n for part in parts)] if parts else MODELS
     for name, epsilon in itertools.product(names, epsilons):
         start = time.process_time()
         case = Case(SCENARIOS[name](), epsilon)
-        rows = measure(case, repetitions)
+        rows = measure(case, repetitions, draws_alone=draws_alone)
         seconds = time.process_time() - start
         print(f"{name}, epsilon {epsilon:g} ({seconds:.0f} s of CPU)", flush=True)
         for method, row in rows.items():
@@ -469,9 +479,10 @@ def main(repetitions: int = 30, epsilons: Sequence[float] = (1.0,), parts: Any =
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
+    given = [word for word in sys.argv[1:] if word != "--draws"]
     main(
         int(given[0]) if given else 30,
         [float(e) for e in given[1].split(",")] if len(given) > 1 else (1.0,),
         given[2:],
+        "--draws" in sys.argv,
     )

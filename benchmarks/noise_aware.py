@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.noise_aware_models import SCENARIOS
+from benchmarks.noise_aware_models import FURTHER, SCENARIOS
 from pymc_private.summaries.choose_mechanism import make_summary_plan
 from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.importance import WeightedDraws, importance_draws
@@ -246,7 +246,7 @@ def main(scenarios: Any = None, study: Any = Study) -> None:
         print_table(given.table)
         return
     warnings.simplefilter("ignore")
-    scenarios = scenarios or SCENARIOS
+    scenarios = scenarios or (SCENARIOS | FURTHER if given.parts else SCENARIOS)
     for name in [n for n in scenarios if not given.parts or any(p in n for p in given.parts)]:
         scenario = scenarios[name]()
         for epsilon in map(float, given.epsilons.split(",")):

@@ -281,7 +281,8 @@ def regression(
     data: Arrays | None = None,
 ) -> Scenario:
     """A regression of `d` slopes; `data` are real covariates, and perhaps outcomes, if given."""
-    truth = {"intercept": intercept[0], "slopes": slope_sd * SLOPES[:d], **law.truth}
+    slopes = slope_sd * np.resize(SLOPES, d)
+    truth = {"intercept": intercept[0], "slopes": slopes, **law.truth}
 
     def simulate(theta: Point, rng: Generator) -> Arrays:
         if data is None:
@@ -414,6 +415,46 @@ def levels(name: str, n: int) -> Scenario:
     return Scenario(name, model, domain, simulate, truth)
 
 
+def cutpoints(name: str, n: int) -> Scenario:
+    """Answers of four levels, their cutpoints free and in order, and two covariates."""
+    means = np.array([-1.0, 0.0, 1.0])
+    truth = {"slopes": np.array([0.8, -0.5]), "cuts": means}
+
+    def simulate(theta: Point, rng: Generator) -> Arrays:
+        x = rng.uniform(-1, 1, (n, 2))
+        latent = x @ np.asarray(theta["slopes"], float) + rng.logistic(size=n)
+        return {"X": x, "y": 1.0 * (latent[:, None] > np.asarray(theta["cuts"])).sum(axis=1)}
+
+    rows = simulate(truth, np.random.default_rng(5))
+    with pm.Model(coords={"row": np.arange(n)}) as model:
+        x = pm.Data("X", rows["X"], dims=("row", None))
+        eta = x @ pm.Normal("slopes", 0, 1, shape=2)
+        cuts = pm.Normal("cuts", means, 1.0, transform=pm.distributions.transforms.ordered)
+        answers = rows["y"].astype(int)
+        pm.OrderedLogistic("y", eta=eta, cutpoints=cuts, observed=answers, **ROWS)
+    return Scenario(name, model, {"X": (-1.0, 1.0)}, simulate, truth)
+
+
+def inflation(name: str, n: int) -> Scenario:
+    """Counts whose share of extra zeros has a predictor of its own."""
+    truth = {"a": 0.5, "b": 0.4, "c": 0.5, "d": 0.5}
+
+    def simulate(theta: Point, rng: Generator) -> Arrays:
+        x = rng.uniform(-1, 1, n)
+        share = expit(float(theta["c"]) + float(theta["d"]) * x)
+        mean = np.exp(float(theta["a"]) + float(theta["b"]) * x)
+        y = (rng.random(n) < share) * rng.poisson(mean)
+        return {"X": x, "y": np.minimum(y, 200).astype(float)}
+
+    rows = simulate(truth, np.random.default_rng(5))
+    with pm.Model(coords={"row": np.arange(n)}) as model:
+        x = pm.Data("X", rows["X"], dims="row")
+        mean = pm.math.exp(pm.Normal("a", 0.5, 0.7) + pm.Normal("b", 0, 0.7) * x)
+        share = pm.math.sigmoid(pm.Normal("c", 0, 1) + pm.Normal("d", 0, 1) * x)
+        pm.ZeroInflatedPoisson("y", share, mean, observed=rows["y"].astype(int), **ROWS)
+    return Scenario(name, model, {"X": (-1.0, 1.0), "y": (0.0, 200.0)}, simulate, truth)
+
+
 def _named(make: Callable[..., Scenario], name: str, *args: Any, **options: Any) -> Any:
     return name, partial(make, name, *args, **options)
 
@@ -471,3 +512,12 @@ UNSEEN: dict[str, Callable[[], Scenario]] = dict(
 )  # fmt: skip
 """Models that were never looked at while the methods were chosen."""
 SCENARIOS = TABLE | UNSEEN
+FURTHER: dict[str, Callable[[], Scenario]] = dict(
+    [
+        _named(regression, "logistic, 30 slopes", LOGIT, uniform(30), 10_000, 30, slope_sd=0.5),
+        _named(regression, "linear, 30 slopes", NORMAL, uniform(30), 10_000, 30, slope_sd=0.5),
+        _named(cutpoints, "free cutpoints", 3000),
+        _named(inflation, "zero inflation, own predictor", 3000),
+    ]
+)  # fmt: skip
+"""Models of narrower questions; asked for by name."""

@@ -30,12 +30,12 @@ from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.prior import (
     PRIOR_SEED,
     Simulator,
-    checked_reference,
     in_region,
     prior_draws,
 )
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.record_graph import ClipBounds
+from pymc_private.models.reference_rows import checked_reference
 from pymc_private.models.uniform_records import uniform_entries
 
 POINTS, RECORDS, TRIED_RECORDS = 48, 256, 1024

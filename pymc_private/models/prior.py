@@ -44,9 +44,14 @@ from pymc_private.models.distributions import (
     prior_support,
     transform_name,
 )
-from pymc_private.models.domains import Categories, Interval
+from pymc_private.models.domains import Interval
 from pymc_private.models.prior_batches import draw_together
 from pymc_private.models.record_graph import RecordGraph
+from pymc_private.models.reference_rows import (
+    checked_reference,
+    entries_outside,
+    nearest_entries,
+)
 from pymc_private.models.restricted_model import LipschitzSet
 from pymc_private.models.uniform_records import uniform_entries
 from pymc_private.privacy.argument_kinds import SEED
@@ -604,76 +609,3 @@ def _simulated_covariates(
             entries = np.moveaxis(drawn, 0, source.axis)
         found[source.name] = nearest_entries(source, entries)
     return found
-
-
-def _reference_entries(reference: Any) -> dict[str, np.ndarray]:
-    """The columns of a reference, by name."""
-    problem = "a reference is a table of public covariates"
-    allowed = "a mapping of names to arrays, or a data frame"
-    if not (isinstance(reference, Mapping) or hasattr(reference, "columns")):
-        raise DomainError(problem, got=type(reference).__name__, allowed=allowed)
-    listed = reference if isinstance(reference, Mapping) else reference.columns
-    try:
-        return {str(name): np.asarray(reference[name]) for name in listed}
-    except (TypeError, ValueError, LookupError):  # frames that hold no data yet, ragged lists
-        raise DomainError(
-            problem,
-            got=f"{type(reference).__name__} whose columns are no arrays",
-            allowed=allowed,
-            do="collect it first, if it is lazy",
-        ) from None
-
-
-def checked_reference(private: DeclaredModel, reference: Any) -> dict[Source, np.ndarray]:
-    """Public values of covariates, by private variable.
-
-    The reference is a mapping of arrays or a data frame, with the records along the same axis as in
-    the model. Covariates that it leaves out are drawn from their domains; outcomes are not used.
-    """
-    if reference is None:
-        return {}
-    names = {name: s for s in private.sources for name in (s.name, *s.aliases)}
-    entries = _reference_entries(reference)
-    unknown = [name for name in entries if name not in names]
-    if unknown:
-        raise DomainError(
-            "reference= holds what is no private variable of the model",
-            got=", ".join(unknown),
-            allowed=", ".join(names),
-            do="leave it out: reference[[...]]" if hasattr(reference, "columns") else None,
-        )
-    found = {names[name]: values for name, values in entries.items()}
-    for source, values in found.items():
-        row = values.shape[: source.axis] + values.shape[source.axis + 1 :]
-        if values.ndim != len(source.shape) or row != source.row_shape or not values.size:
-            raise DomainError(
-                f"the reference of '{source.name}' does not fit the variable",
-                got=f"shape {values.shape}",
-                allowed=f"records along axis {source.axis}, {source.row_shape} each",
-            )
-        if values.dtype.kind not in "iufb" or not np.isfinite(values).all():
-            raise DomainError(
-                f"the reference of '{source.name}' holds what is no finite number",
-                allowed="finite numbers",
-            )
-    if len({values.shape[source.axis] for source, values in found.items()}) > 1:
-        raise DomainError("the arrays of a reference differ in length", allowed="one length")
-    return found
-
-
-def entries_outside(source: Source, values: np.ndarray) -> int:
-    """How many entries lie beyond the interval of a source."""
-    bounds = source.domain.bounds(source.row_shape)
-    rows = np.moveaxis(np.asarray(values, float), source.axis, 0)
-    return int(((rows < bounds.lower) | (rows > bounds.upper)).sum())
-
-
-def nearest_entries(source: Source, values: np.ndarray) -> np.ndarray:
-    """The nearest values in the domain of a source: `privatize` clips so, but for categories."""
-    if isinstance(source.domain, Categories):
-        categories = np.asarray(source.domain.values)
-        middles = (categories[1:] + categories[:-1]) / 2.0
-        nearest = categories[np.searchsorted(middles, values)]
-    else:
-        nearest = source.domain.clip(np.asarray(values), source.axis)
-    return nearest.astype(source.dtype)

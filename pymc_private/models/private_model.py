@@ -36,9 +36,11 @@ from pymc_private.models.declare import (
 )
 from pymc_private.models.distributions import prior_support
 from pymc_private.models.metric import Metric, check_metric, neighbor_relation
+from pymc_private.models.original_model import added_factors, factor_names, remember_original
 from pymc_private.models.placeholder_rows import checked_table_rows, refuse_counted_placeholders
 from pymc_private.models.prior import PriorMass, prior_mass, prior_predictive
 from pymc_private.models.record_graph import RecordGraph, build_record_graph
+from pymc_private.models.reference_rows import remember_rows
 from pymc_private.models.restricted_model import (
     LipschitzSet,
     model_with_likelihood_potential,
@@ -339,6 +341,9 @@ def privatize(
     held = declaration.n
     sources = share_embedded_constants(base, declaration.sources, declaration.public_constants)
     clip_into_domain(base, sources, held, records or {})
+    remember_original(base, original)
+    if n is None:  # rows that stand for those of a table are no data
+        remember_rows(base, sources)
     refuse_per_record_parameters(base, dim)
     graph = build_record_graph(base, sources, held, constants, is_count_public)
     claims = [*declaration.claims, *_metric_claims(metric, sources, graph)]
@@ -414,10 +419,18 @@ def moved_sources(private: PrivateModel) -> list[str]:
 
 
 def has_declared_factors(private: PrivateModel) -> bool:
-    """Whether the model has the variables and potentials that it was declared with."""
-    base = private.base
-    factors = [v.name for v in (*base.free_RVs, *base.observed_RVs, *base.potentials)]
-    return factors == list(private.graph.terms)
+    """Whether the model, and the user's that it is a copy of, have the declared factors."""
+    factors = list(factor_names(private.base))
+    return factors == list(private.graph.terms) and not added_factors(private.base)
+
+
+def what_changed(private: PrivateModel, otherwise: str) -> str:
+    """What was changed since the model was declared, in words; public facts only."""
+    if moved := moved_sources(private):
+        return f"another shape of {', '.join(moved)}"
+    if added := added_factors(private.base):
+        return f"{', '.join(added)} of the model that privatize copied, added or removed since"
+    return otherwise
 
 
 def describe_private_model(private: PrivateModel) -> str:

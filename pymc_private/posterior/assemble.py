@@ -30,6 +30,7 @@ from pymc_private.models.private_model import (
     moved_sources,
     record_dims,
     record_lengths,
+    what_changed,
 )
 from pymc_private.posterior.plan import Plan
 from pymc_private.privacy.neighbors import ADD_REMOVE
@@ -260,7 +261,7 @@ def check_unchanged(plan: Plan) -> None:
     covered = plan.certificate.covers(private) and has_declared_factors(private)
     if covered and not moved and plan.certificate.guarantee(plan.draws) == plan.guarantee:
         return
-    what = f"another shape of {', '.join(moved)}" if moved else "public data, a region, a power"
+    what = what_changed(private, "public data, a region, a power")
     raise Incompatible(
         "the model of this plan was changed after it was certified; nothing was charged",
         got=f"{what}, or another part that the certificate does not speak of",

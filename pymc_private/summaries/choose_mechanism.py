@@ -20,8 +20,8 @@ import numpy as np
 from pymc_private.errors import DomainError, PymcPrivateError, Unsupported
 from pymc_private.models.compat import say_stage
 from pymc_private.models.information import ASSUMED_N, simulated_information
-from pymc_private.models.prior import checked_reference, nearest_entries
 from pymc_private.models.private_model import PrivateModel, require_private_model
+from pymc_private.models.reference_rows import checked_reference, nearest_entries
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import MAX_COUNT, is_number, short_repr

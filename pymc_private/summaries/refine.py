@@ -20,7 +20,12 @@ import pandas as pd
 from pymc_private.errors import DomainError, Incompatible, NotInformative, Unsupported
 from pymc_private.ledger import Ledger
 from pymc_private.models.compat import pickle_state, unpickle
-from pymc_private.models.private_model import PrivateModel, has_declared_factors, moved_sources
+from pymc_private.models.private_model import (
+    PrivateModel,
+    has_declared_factors,
+    moved_sources,
+    what_changed,
+)
 from pymc_private.models.verdict import variance_removed, verdict_of
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.cards import html_card
@@ -464,7 +469,9 @@ def _refuse_changed_model(plan: RefinementPlan) -> None:
     if not has_declared_factors(private) or structure_of(private) != plan.first.facts["model"]:
         raise Incompatible(
             "the model of this plan was changed since; nothing was charged",
-            got="public data, a prior or a potential that the first round did not have",
+            got=what_changed(
+                private, "public data, a prior or a potential that the first round did not have"
+            ),
             allowed="the model that was summarized",
             do="undo the change; or calibrate and summarize the changed model",
         )

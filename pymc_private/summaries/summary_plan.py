@@ -20,6 +20,7 @@ from pymc_private.models.private_model import (
     PrivateModel,
     has_declared_factors,
     moved_sources,
+    what_changed,
 )
 from pymc_private.models.verdict import (
     WEAK_SHARE,
@@ -437,7 +438,7 @@ def check_plan_unchanged(plan: SummaryPlan) -> None:
     same = has_declared_factors(private) and structure_of(private) == plan.structure
     if not moved and same:
         return
-    what = f"another shape of {', '.join(moved)}" if moved else "public data, a prior, a potential"
+    what = what_changed(private, "public data, a prior, a potential")
     raise Incompatible(
         "the model of this plan was changed after it was planned; nothing was charged",
         got=f"{what}, or another part that the plan does not speak of",

@@ -398,6 +398,22 @@ def test_a_changed_model_is_refused(values):
     assert book.entries == ()
 
 
+def test_a_factor_added_to_the_users_model_is_refused(values):
+    with pm.Model(coords={"person": range(N)}) as model:
+        theta = pm.Normal("theta", 0, 1)
+        pm.Normal("y", theta, 1.0, observed=values, dims="person")
+    private = pmp.privatize(model, records="person", domain={"y": (-3, 3)})
+    plan, book = planned(private), ledger()
+    with model:
+        pm.Deterministic("twice", 2 * theta)  # no factor
+    summarized(plan, random_seed=1)
+    with model:
+        pm.Potential("extra", -(theta**2))
+    with pytest.raises(pmp.errors.Incompatible, match=r"extra of the model that privatize copied"):
+        summarized(plan, ledger=book)
+    assert book.entries == ()
+
+
 def test_little_information_is_refused_before_the_charge(values):
     book = ledger()
     weak = planned(normal_private(values[:30]), epsilon=0.05)

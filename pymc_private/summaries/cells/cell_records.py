@@ -25,6 +25,10 @@ MOST_DIMENSIONS = 4
 FEWEST_RECORDS = 30
 """Fewest records for which normal counts are taken."""
 OTHER_METHOD = 'method="scores"'
+SEVERAL_ANSWERS = (
+    'method="records", if there are no private covariates; one model for each outcome; or draws: '
+    "calibrate(..., release='draws')"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +117,7 @@ def private_outcome(private: PrivateModel) -> Source:
             "cells are cut for one number as the outcome of a record",
             got=", ".join(f"{s.name} of shape {s.row_shape}" for s in outcomes),
             allowed="one observed number for each record",
-            do=f"{OTHER_METHOD}, or one model for each outcome",
+            do=SEVERAL_ANSWERS,
         )
     return outcomes[0]
 

@@ -94,6 +94,15 @@ class ReadCoefficients:
         return sum(int(np.prod(shape)) for shape in self.value_shapes.values())
 
     @cached_property
+    def is_hierarchy(self) -> bool:
+        """Whether parameters that records do not read have a say in those that they do."""
+        if any(name not in self.whole.names for name in self.names):
+            return True
+        model = self.whole.model
+        above = set(ancestors([model[name] for name in self.names]))
+        return any(model[name] in above for name in self.whole.names if name not in self.names)
+
+    @cached_property
     def _draws(self) -> np.ndarray:
         return pulled_in(self.of(self.whole.pool))
 

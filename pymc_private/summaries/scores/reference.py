@@ -28,8 +28,8 @@ from scipy.special import gammainc, ndtri
 from pymc_private.errors import Unsupported
 from pymc_private.models.data_variables import Source
 from pymc_private.models.domains import Ball, Categories, Counts, Domain, Interval, Simplex
-from pymc_private.models.prior import checked_reference, nearest_entries
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.reference_rows import checked_reference, nearest_entries
 from pymc_private.summaries.lattice import unpack_symmetric
 from pymc_private.summaries.scores.category_levels import (
     CategoryLevels,

@@ -280,7 +280,7 @@ class ScoreMechanism:
             "method": self.method,
             "mu": self.mu,
             "parameters": int(self.parameters.size),
-            "hierarchy": self.read is not self.parameters,
+            "hierarchy": isinstance(self.read, ReadCoefficients) and self.read.is_hierarchy,
             "rounds": ROUNDS,
             "shares": shares,
             "reference rows": [len(design.large.weights), len(design.small.weights)],

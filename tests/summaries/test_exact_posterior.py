@@ -9,7 +9,7 @@ replaying the release on records of that type, with the noisy sums that were rel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,66 +20,23 @@ import pytest
 import scipy
 
 import pymc_private as pmp
-from pymc_private.summaries.noise import SimulatedNoise
 from pymc_private.summaries.sums.sum_mechanism import SumMechanism
-from tests.summaries.packed_matrices import PackedMatrices
+from tests.summaries.posterior_distances import LEVELS, near
+from tests.summaries.replayed_releases import Recorded, Replay, Stage
 
 N, RELEASES = 200, 6
 ETA = np.linspace(-5.0, 5.0, 121)
 """Log odds of an answer in each of two groups."""
-LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
 
 # ---- terms of each type of record --------------------------------------------------------------
-@dataclass(frozen=True)
-class Stage:
-    """One noisy sum: its value, standard deviation (or scale of Laplace noise), terms of types."""
-
-    noisy: np.ndarray
-    sd: float
-    terms: np.ndarray
-    is_laplace: bool = False
-
-
-class Recorded(PackedMatrices, SimulatedNoise):
-    """Simulated noise that keeps what it gave."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(np.random.default_rng(seed))
-        self.given: list[np.ndarray] = []
-
-    def total(
-        self, chunks: Iterable[np.ndarray], bound: float, positive: bool, mu: float
-    ) -> np.ndarray:
-        self.given.append(super().total(chunks, bound, positive, mu))
-        return self.given[-1]
-
-
-class Replay(Recorded):
-    """Gives the noisy sums of another release, and keeps the terms of its own records."""
-
-    def __init__(self, given: list[np.ndarray]) -> None:
-        super().__init__(0)
-        self.script, self.stages = iter(given), list[Stage]()
-
-    def total(
-        self, chunks: Iterable[np.ndarray], bound: float, positive: bool, mu: float
-    ) -> np.ndarray:
-        noisy, rows = next(self.script), np.concatenate(list(chunks))[:N]
-        terms = np.where(np.isfinite(rows).all(axis=1)[:, None], rows, 0.0)
-        length = np.linalg.norm(terms, axis=1, keepdims=True)
-        terms = terms * np.minimum(1.0, bound / np.maximum(length, 1e-300))
-        self.stages.append(Stage(noisy, self.sd(bound, positive, mu, len(noisy)), terms))
-        return noisy
-
-
 def stages_of(
     mechanism: Any, noise: Recorded, types: list[tuple[dict[str, np.ndarray], int]]
 ) -> list[Stage]:
     """The stages of a release with a row of terms for each type: one record among some."""
     replays = []
     for records, place in types:
-        replay = Replay(noise.given)
+        replay = Replay(noise.given, N)
         mechanism.release(records, replay)
         replays.append([(stage, stage.terms[place]) for stage in replay.stages])
     return [
@@ -253,24 +210,6 @@ def distances_of(case: Case, epsilon: float, releases: int) -> np.ndarray:
         case.make(), epsilon=epsilon, delta=1e-6, release="summary", method=case.method
     )
     return np.abs([case.compare(plan.mechanism, seed) for seed in range(releases)])
-
-
-def near(found: np.ndarray, limit: float) -> bool:
-    """Whether means, sds and quantiles agree.
-
-    Means are to differ by less than `limit` exact sds on average and sds by less than that share,
-    single releases by less than three times as much, and quantiles by less than half of `limit` in
-    probability. An interval of 90% whose center is off by d sds and whose width is off by a factor
-    1 + r holds about 0.90 - 0.17 d^2 + 0.34 r: at d = r = 0.2 no less than 0.82, and on average
-    over releases far more, as both have either sign. Scores with private covariates know their
-    distribution by noisy moments alone, hence the widest limit; of sums only the skewness of the
-    binomial distribution of 200 records is left out.
-    """
-    average, most = found.mean(axis=(0, 1)), found.max(axis=(0, 1))
-    return bool(
-        (average <= limit * np.array([1.0, 1.0, 0.5])).all()
-        and (most <= 3.0 * limit * np.array([1.0, 1.0, 0.5])).all()
-    )
 
 
 @pytest.mark.audit

@@ -13,9 +13,11 @@ import pandas as pd
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.errors import Incompatible, PointsElsewhere
+from pymc_private.models.bambi import formula_name
 from pymc_private.models.compat import pickle_state, unpickle
 from pymc_private.models.data_variables import underlying_array
 from pymc_private.models.fingerprint import describe_structure
+from pymc_private.models.prior import outcome_sources
 from pymc_private.models.private_model import (
     PrivateModel,
     has_declared_factors,
@@ -511,6 +513,12 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
     learned = f"expected to learn {plan.nats:.3g}"
     whole = f" of {plan.whole:.3g}" if plan.whole == plan.whole else ""
     yield f"{learned}{whole} nats" + (f"; {', '.join(others)}" if others else "")
+    if assumed := spread_covariates(plan):
+        yield (
+            f"computed for {', '.join(assumed)} spread evenly over the domain: where records lie "
+            "in a small part of it, noise may hide them and their summary be refused after the "
+            "charge; plan.coverage(reference=...) simulates public rows of your choice"
+        )
     low, high = plan.spread
     if high - low > UNEVEN * plan.whole:
         yield (
@@ -525,6 +533,15 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
         yield plan.reason
     for method, why in plan.refused:
         yield f"not by {method}: {why}"
+
+
+def spread_covariates(plan: SummaryPlan) -> list[str]:
+    """Private numbers of many values that scores are planned for as if spread over their domain."""
+    if plan.method != "scores" or plan.reference is not None:
+        return []
+    outcomes = outcome_sources(plan.private)
+    found = [s for s in plan.private.sources if s not in outcomes]
+    return [formula_name(s.name) or s.name for s in found if s.number_of_values == math.inf]
 
 
 def _coverage_words(plan: SummaryPlan) -> str:

@@ -341,9 +341,6 @@ def privatize(
     held = declaration.n
     sources = share_embedded_constants(base, declaration.sources, declaration.public_constants)
     clip_into_domain(base, sources, held, records or {})
-    remember_original(base, original)
-    if n is None:  # rows that stand for those of a table are no data
-        remember_rows(base, sources)
     refuse_per_record_parameters(base, dim)
     graph = build_record_graph(base, sources, held, constants, is_count_public)
     claims = [*declaration.claims, *_metric_claims(metric, sources, graph)]
@@ -360,7 +357,15 @@ def privatize(
         records_per_unit=units,
         table_rows=checked_table_rows(n, metric),
     )
+    return _remembered(private, original)
+
+
+def _remembered(private: PrivateModel, original: pm.Model) -> PrivateModel:
+    """The model itself, checked; which model it copies and its rows are kept for later checks."""
     _refuse_counted_rows(private)
+    remember_original(private.base, original)
+    if private.table_rows is None:  # rows that stand for those of a table are no data
+        remember_rows(private.base, private.sources)
     return private
 
 

@@ -513,6 +513,19 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
     learned = f"expected to learn {plan.nats:.3g}"
     whole = f" of {plan.whole:.3g}" if plan.whole == plan.whole else ""
     yield f"{learned}{whole} nats" + (f"; {', '.join(others)}" if others else "")
+    yield from _assumed_lines(plan)
+    yield (
+        f"expected time of pm.sample: {_sampling_time_of(plan.mechanism)} on one core, "
+        "however many records (its model holds none)"
+    )
+    if plan.reason:
+        yield plan.reason
+    for method, why in plan.refused:
+        yield f"not by {method}: {why}"
+
+
+def _assumed_lines(plan: SummaryPlan) -> Iterator[str]:
+    """What the expected information supposes of covariates and parameters."""
     if assumed := spread_covariates(plan):
         yield (
             f"computed for {', '.join(assumed)} spread evenly over the domain: where records lie "
@@ -525,14 +538,6 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
             f"these are averages over the prior, under which records tell {low:.3g} to {high:.3g} "
             "nats (8 of 10 prior draws, without privacy): real ones may tell more or less"
         )
-    yield (
-        f"expected time of pm.sample: {_sampling_time_of(plan.mechanism)} on one core, "
-        "however many records (its model holds none)"
-    )
-    if plan.reason:
-        yield plan.reason
-    for method, why in plan.refused:
-        yield f"not by {method}: {why}"
 
 
 def spread_covariates(plan: SummaryPlan) -> list[str]:

@@ -29,7 +29,7 @@ from pymc_private.summaries.noise import (
     rounded_normals,
     split_mu,
 )
-from pymc_private.summaries.weighted_sums import BoundedSum
+from pymc_private.summaries.weighted_sums import WEIGHT_ONE, BoundedSum
 
 
 def lattice_noise(seed=1, **words):
@@ -348,3 +348,45 @@ def test_audits_find_nothing_in_a_released_sum_and_find_planted_faults():
     simulated = SimulatedNoise(np.random.default_rng(0))
     floats = released(-1.0, 1.0, simulated), released(0.3, 1.0, simulated)
     assert lattice_leak(*floats, width=width, claim=claim, delta=delta).leaks
+
+
+def released_curvature(record, mu, mechanism, draws):
+    """Noisy 2 x 2 sums of f f' of two records, the second one of these factors; (draws, 3)."""
+    factors = np.array([[[0.6, 0.3]], [record]])
+    one = BoundedSum(1.0, True, mu)
+
+    def matrix():
+        chunk = (np.ones(2, dtype=bool), [factors])
+        return mechanism.totals([chunk], [one], WEIGHT_ONE)[0]
+
+    return np.array([matrix()[np.triu_indices(2)] for _ in range(draws)])
+
+
+def released_cells(cell, mu, mechanism, draws):
+    """Noisy counts of three cells, one of four records in a cell of choice; (draws, 3)."""
+    chunk = np.array([0, 0, 2, cell])
+    return np.array([mechanism.counts([chunk], 3, mu) for _ in range(draws)])
+
+
+# Neighbors, and the contrast of entries in which they differ most.
+AUDITED = {
+    "curvature": (released_curvature, [0.0, 1.0], [1e60, 0.0], [1.0, 0.0, -1.0]),
+    "cells": (released_cells, 0, 1, [1.0, -1.0, 0.0]),
+}
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("kind", AUDITED)
+def test_audits_find_nothing_in_a_curvature_or_in_cells_and_find_planted_faults(kind):
+    released, one, other, contrast = AUDITED[kind]
+    claim, delta, draws = Guarantee.gdp_of(1.0), 0.02, 12_000
+    noise = LatticeNoise(SystemRandomness())
+    low, high = (released(record, 1.0, noise, draws) for record in (one, other))
+    score = {"delta": delta, "score": lambda rows: rows @ np.array(contrast)}
+    assert not epsilon_lower_bound(low, high, **score).refutes(claim)
+    assert not lattice_leak(low, high, claim=claim, delta=delta).leaks
+    loud = [released(record, 2.0, noise, draws) for record in (one, other)]
+    assert epsilon_lower_bound(*loud, **score).refutes(claim)
+    simulated = SimulatedNoise(np.random.default_rng(0))
+    floats = [released(record, 1.0, simulated, draws) for record in (one, other)]
+    assert lattice_leak(*floats, claim=claim, delta=delta).leaks

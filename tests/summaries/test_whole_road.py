@@ -114,6 +114,63 @@ def test_plans_do_not_depend_on_the_data_nor_on_a_protected_number(method):
     assert one.mechanism.facts == two.mechanism.facts
 
 
+def log_density(summary: pmp.Summary, private: pmp.PrivateModel) -> tuple[Any, dict[str, Any]]:
+    """The compiled log density of a summary's model, and a point of it."""
+    model = summary.model(private, accept=True)
+    return model.compile_logp(), model.initial_point()
+
+
+@pytest.mark.thin(2)
+@pytest.mark.parametrize("method", ROADS)
+def test_equal_summaries_of_two_data_sets_give_one_model(method):
+    """Plan and model read public facts and what was released: never the records, nor which."""
+    words = {"epsilon": 2, "delta": 1e-6, "release": "summary", "method": method}
+    first, second = (declared(method, seed=seed) for seed in (0, 1))
+    plan, other = (pmp.calibrate(private, **words) for private in (first, second))
+    assert (plan.fingerprint, plan.summary()) == (other.fingerprint, other.summary())
+    summary = pmp.summarize(plan, random_seed=3, progressbar=False, accept=True)
+    released = other.mechanism.log_likelihood(summary.released)
+    theta = plan.mechanism.parameters.draws(5, 1)
+    of_first = plan.mechanism.log_likelihood(summary.released)
+    np.testing.assert_array_equal(released(theta), of_first(theta))
+    (logp, point), (logp_other, _) = (log_density(summary, p) for p in (first, second))
+    assert logp(point) == logp_other(point)
+    another = pmp.summarize(other, random_seed=3, progressbar=False, accept=True)
+    assert log_density(another, second)[0](point) != logp(point)  # other records do tell
+
+
+def test_a_parameter_that_nothing_reads_makes_no_hierarchy():
+    """The caution of hierarchies is for parameters above those that records read."""
+
+    def facts(above):
+        with pm.Model(coords={"person": range(N)}) as model:
+            b = pm.Normal("b", pm.Normal("above", 0, 1) if above else 0, 1)
+            if not above:
+                pm.Normal("unused", 0, 1)
+            x = pm.Data("x", np.linspace(-1, 1, N), dims="person")
+            pm.Bernoulli("y", logit_p=b * x, observed=np.arange(N) % 2, dims="person")
+        private = pmp.privatize(model, records="person", domain={"x": (-1, 1)})
+        plan = pmp.calibrate(private, epsilon=4, delta=1e-6, release="summary", method="scores")
+        return plan.mechanism.facts["hierarchy"], plan.summary()
+
+    (lone, text), (is_hierarchy, warned) = facts(False), facts(True)
+    assert (lone, is_hierarchy) == (False, True)
+    assert "WARNING: a hierarchy" in warned
+    assert "a hierarchy" not in text
+    assert "computed for x spread evenly over the domain" in text
+
+
+def test_several_answers_are_sent_to_a_method_that_takes_them():
+    with pm.Model(coords={"person": range(N), "answer": range(2)}) as model:
+        y = np.zeros((N, 2))
+        pm.Normal("y", pm.Normal("mu", 0, 1), 1.0, observed=y, dims=("person", "answer"))
+    private = pmp.privatize(model, records="person", domain={"y": (-3, 3)})
+    words = {"epsilon": 2, "delta": 1e-6, "release": "summary"}
+    with pytest.raises(pmp.errors.PymcPrivateError, match='method="records"'):
+        pmp.calibrate(private, method="cells", **words)
+    assert pmp.calibrate(private, method="records", **words).method == "records"
+
+
 def test_cells_that_assume_the_law_of_covariates_are_the_last_resort(monkeypatch):
     private = declared("scores")
     plan = pmp.calibrate(private, epsilon=2, delta=1e-6, release="summary")

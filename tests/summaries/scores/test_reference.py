@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
@@ -27,7 +28,7 @@ def source(name, domain, row=(), dtype="float64"):
 
 def reader(*sources, **public):
     density = SimpleNamespace(covariates=sources, public_rows=public, labels={})
-    return SimpleNamespace(sources=sources), density
+    return SimpleNamespace(base=pm.Model(), sources=sources), density
 
 
 COLUMNS = (

@@ -33,8 +33,10 @@ PILOT_QUANTILES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95, 0.99, 1.0, 2.0)
 """Quantiles of |u| that a pilot tries as C; above 1 in units of the largest: with little noise all
 pilots would agree on what the same clip makes of records that lie farther out than the reference
 (real sets at epsilon 1e4: up to .7 posterior standard deviations off, .3 without that clip)."""
-SCORE_QUANTILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0, 2.0)
-"""Quantiles of |u| that the final release tries as C; above 1 in units of the largest."""
+SCORE_QUANTILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0, 2.0, 4.0)
+"""Quantiles of |u| that the final release tries as C; above 1 in units of the largest. Covariates
+may lie far out of their moved reference: at epsilon 1e4 twice the largest leaves the posterior of
+the spam data .42 of its standard deviations off, four times .19."""
 CURVATURE_QUANTILES = (0.5, 0.7, 0.85, 0.95, 1.0, 2.0, 4.0)
 """Quantiles of |B|_F that it tries as K; above 1 in units of the largest. Records that lie farther
 out than the reference are clipped where noise matters, and not where it does not."""

@@ -82,6 +82,16 @@ def test_small_noise_is_convolved_with_whole_counts(sd):
     assert abs(centered(normal) - centered(exact)).max() > 0.5
 
 
+def test_no_record_tells_nothing_and_one_without_noise_its_own_probability():
+    q, sd = RNG.dirichlet(np.ones(3), 6), 0.03
+    nothing = cell_log_likelihood(NoisyCells(RNG.normal(0, 5, (1, 3)), 25.0, 0.0), q[:, None])
+    assert centered(nothing) == pytest.approx(0.0, abs=1e-9)
+    one = NoisyCells(np.array([[0.0, 1.0, 0.0]]) + RNG.normal(0, sd, (1, 3)), sd**2, 1.0)
+    found = centered(cell_log_likelihood(one, q[:, None]))
+    assert found == pytest.approx(centered(np.log(q[:, 1])), abs=1e-6)
+    assert abs(found - centered(np.log(q[:, 0]))).max() > 0.5  # the planted fault: another cell
+
+
 @pytest.mark.parametrize(
     ("counts", "variance", "n"),
     [

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from scipy.special import expit, ndtr
+from scipy.special import expit, ndtr, ndtri
 
 import pymc_private as pmp
 
@@ -260,6 +260,20 @@ def binary(d: int) -> Covariates:
     return lambda rng, n: {"X": 2.0 * (rng.random((n, d)) < shares) - 1.0}
 
 
+def flags(d: int, numbers: int = 0) -> Covariates:
+    """Correlated columns of two values, some of them rare, after numbers that go with them."""
+    limits = ndtri(np.resize([0.05, 0.5, 0.12, 0.3, 0.85, 0.08], d))
+
+    def draw(rng: Generator, n: int) -> Arrays:
+        common = np.sqrt(0.4) * rng.standard_normal((n, 1))
+        z = common + np.sqrt(0.6) * rng.standard_normal((n, numbers + d))
+        x = np.clip(0.4 * z[:, :numbers], -1, 1)
+        found = {"F": 1.0 * (z[:, numbers:] < limits)}
+        return found | {"X": x} if numbers else found
+
+    return draw
+
+
 def with_offset(covariates: Covariates) -> Covariates:
     return lambda rng, n: covariates(rng, n) | {"offset": rng.uniform(-1, 1, n)}
 
@@ -455,6 +469,33 @@ def inflation(name: str, n: int) -> Scenario:
     return Scenario(name, model, {"X": (-1.0, 1.0), "y": (0.0, 200.0)}, simulate, truth)
 
 
+def dummies(
+    name: str, law: Law, n: int, d: int, numbers: int = 0, slope_sd: float = 1.0
+) -> Scenario:
+    """A regression on `d` columns of zeros and ones, and on numbers."""
+    covariates, width = flags(d, numbers), numbers + d
+    truth = {"intercept": 0.0, "slopes": slope_sd * np.resize(SLOPES, width), **law.truth}
+
+    def simulate(theta: Point, rng: Generator) -> Arrays:
+        rows = covariates(rng, n)
+        x = np.concatenate([rows[key] for key in ("X", "F") if key in rows], axis=1)
+        eta = float(theta["intercept"]) + x @ np.asarray(theta["slopes"], float)
+        y = np.asarray(law.draw(eta, theta, rng), float)
+        return rows | {"y": y if law.bounds is None else np.clip(y, *law.bounds)}
+
+    rows = simulate(truth, np.random.default_rng(5))
+    with pm.Model(coords={"row": np.arange(n), "slope": np.arange(width)}) as model:
+        eta = pm.Normal("intercept", 0.0, 1.0)
+        slopes = pm.Normal("slopes", 0, slope_sd, dims="slope")
+        if numbers:
+            eta = eta + pm.Data("X", rows["X"], dims=("row", None)) @ slopes[:numbers]
+        eta = eta + pm.Data("F", rows["F"], dims=("row", None)) @ slopes[numbers:]
+        law.observe(eta, rows["y"])
+    domain: dict[str, Any] = {"F": {0.0, 1.0}} | ({"X": (-1.0, 1.0)} if numbers else {})
+    domain |= {"y": law.bounds} if law.bounds is not None else {}
+    return Scenario(name, model, domain, simulate, truth)
+
+
 def _named(make: Callable[..., Scenario], name: str, *args: Any, **options: Any) -> Any:
     return name, partial(make, name, *args, **options)
 
@@ -508,6 +549,9 @@ UNSEEN: dict[str, Callable[[], Scenario]] = dict(
         _named(trials, "binomial, public trials", 1500),
         _named(follow_up, "Weibull, own follow-up", 1500),
         _named(levels, "logistic, groups", 3000),
+        _named(dummies, "logistic, 12 dummies", LOGIT, 10_000, 12),
+        _named(dummies, "linear, 8 dummies", NORMAL, 5000, 8, 2),
+        _named(dummies, "Poisson, 9 dummies", POISSON, 5000, 9, slope_sd=0.4),
     ]
 )  # fmt: skip
 """Models that were never looked at while the methods were chosen."""

@@ -68,6 +68,22 @@ def adult(t: pd.DataFrame) -> Columns:
     }
 
 
+def adult_every_column(t: pd.DataFrame) -> Columns:
+    """Census: fourteen predictors, one or two of every column."""
+    white_collar = ("Exec-managerial", "Prof-specialty")
+    return adult(t) | {
+        "never married": signs(t.marital_status == "Never-married"),
+        "child": signs(t.relationship == "Own-child"),
+        "white": signs(t.race == "White"),
+        "native": signs(t.native_country == "United-States"),
+        "own firm": signs(t.workclass.str.startswith("Self-emp")),
+        "government": signs(t.workclass.str.endswith("-gov")),
+        "white collar": signs(t.occupation.isin(white_collar)),
+        "gain": signs(t.capital_gain > 0),
+        "loss": signs(t.capital_loss > 0),
+    }
+
+
 def bank(t: pd.DataFrame) -> Columns:
     """Calls of a bank: age, by mobile phone, housing loan, an earlier success."""
     return {
@@ -130,9 +146,10 @@ def of_uci(
     law: Any = LOGIT,
     drop: Sequence[str] = (),
     slope_sd: float = 2.0,
+    first: int | None = None,
 ) -> Scenario:
-    """A regression of a UCI set: numbers in [-1, 1], columns of two values declared as such."""
-    table = load(data)
+    """A regression of a UCI set, or its first rows: numbers in [-1, 1], two values as such."""
+    table = load(data)[:first]
     found = {key: np.asarray(v, float) for key, v in columns(table).items() if key not in drop}
     flags = [key for key, v in found.items() if set(np.unique(v)) <= {-1.0, 1.0}]
     numbers = [key for key in found if key not in flags]
@@ -193,6 +210,7 @@ REAL: dict[str, Callable[[], Scenario]] = {
         _real("credit card, logistic", "credit_card", credit_card, label()),
         _real("bank, logistic", "bank", bank, label()),
         _real("adult, logistic", "adult", adult, label()),
+        _real("adult, every column, logistic", "adult", adult_every_column, label()),
         _real("adult, hours, Student-t", "adult", adult,
               lambda t: (t.hours_per_week - 40) / 10, STUDENT, drop=["hours"]),
     ]

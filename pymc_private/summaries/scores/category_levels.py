@@ -77,6 +77,11 @@ def category_levels(sources: Sequence[Source], labels: Container[str] = ()) -> l
     ]
 
 
+def positive_shares(given: np.ndarray) -> np.ndarray:
+    """Shares no less than `LEAST_SHARE` of equal ones."""
+    return np.maximum(given, LEAST_SHARE / len(given))
+
+
 def raked(
     rows: Rows,
     weights: np.ndarray,
@@ -94,7 +99,7 @@ def raked(
     tilt = np.ones(len(weights))
     for _ in range(RAKING_ROUNDS if len(wanted) > 1 else 1):
         for block, given in wanted:
-            shares = np.maximum(given, LEAST_SHARE / len(given))
+            shares = positive_shares(given)
             codes = block.codes(rows)
             present = np.bincount(codes, weights * tilt, len(shares))
             shares = np.where(present > 0.0, shares, 0.0)

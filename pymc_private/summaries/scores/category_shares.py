@@ -18,7 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammainc, gammaln, logsumexp
 
-from pymc_private.summaries.scores.category_levels import CategoryLevels, raked
+from pymc_private.summaries.scores.category_levels import (
+    CategoryLevels,
+    positive_shares,
+    raked,
+)
+from pymc_private.summaries.scores.drawn_levels import WantedLevels, drawn_levels
 from pymc_private.summaries.scores.reference import CovariateReference
 
 CONCENTRATIONS = 2.0 ** np.arange(-6, 11, 2)
@@ -76,7 +81,7 @@ class CategoryShares:
         n : float
             The number of records, public or noisy.
         """
-        rows, weights = reference.rows, reference.weights
+        weights = reference.weights
         ends = np.cumsum([len(block.levels) for block in self.blocks])[:-1]
         wanted = []
         for block, own, found in zip(
@@ -84,8 +89,10 @@ class CategoryShares:
         ):
             counts = denoised_counts(found, sd, n * own)
             wanted.append((block, counts / max(counts.sum(), LEAST_MEAN)))
+        levels = [WantedLevels(block, positive_shares(shares)) for block, shares in wanted]
+        rows = drawn_levels(reference.rows, reference.units, lambda _: weights, levels)
         tilted = weights * raked(rows, weights, wanted)
-        return CovariateReference(rows, tilted / tilted.sum())
+        return CovariateReference(rows, tilted / tilted.sum(), reference.units)
 
 
 def denoised_counts(noisy: np.ndarray, sd: float, expected: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ one sum and .93 after two).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce, singledispatch
 from itertools import product
 from math import prod
@@ -34,9 +34,15 @@ from pymc_private.summaries.lattice import unpack_symmetric
 from pymc_private.summaries.scores.category_levels import (
     CategoryLevels,
     category_levels,
+    positive_shares,
     raked,
 )
 from pymc_private.summaries.scores.clipped_scores import Rows
+from pymc_private.summaries.scores.drawn_levels import (
+    WantedLevels,
+    drawn_levels,
+    in_drawing_order,
+)
 from pymc_private.summaries.scores.symmetric import floor_eigenvalues, matrix_power, symmetric_part
 
 SOBOL_SEED = 20260101
@@ -62,10 +68,13 @@ class CovariateReference:
         Private covariates and public entries, by name.
     weights : array, shape (N,)
         They sum to one.
+    units : mapping of str to array, shape (N, entries)
+        Uniform numbers of which the levels of categories were drawn, by name.
     """
 
     rows: Rows
     weights: np.ndarray
+    units: Rows = field(default_factory=dict)
 
 
 class CovariateReader(Protocol):
@@ -132,7 +141,13 @@ def reference_rows(
         rows[source.name] = entries_from_unit(
             source.domain, source.row_shape, part, source.is_whole
         )
-    return CovariateReference(rows, np.full(count, 1.0 / count))
+    return CovariateReference(rows, np.full(count, 1.0 / count), units_of(free, parts))
+
+
+def units_of(sources: Sequence[Source], parts: Sequence[np.ndarray]) -> Rows:
+    """The uniform numbers of those sources that are categories."""
+    pairs = zip(sources, parts, strict=True)
+    return {source.name: part for source, part in pairs if isinstance(source.domain, Categories)}
 
 
 def known_rows(
@@ -411,6 +426,8 @@ class CovariateMoments:
         public = (whitened * weights[:, None]).T @ whitened
         total = self._denoised(unpack_symmetric(noisy), public, sd, n)
         count, mean, covariance = _mean_and_covariance(self._unwhitened(total))
+        reference = self._redrawn(reference, mean, covariance, sd / count)
+        weights = reference.weights * self._weights(self._columns(reference.rows) @ self._whitening)
         tilted = self._raked(reference, weights, mean[self._width :])
         factor = tilted / np.maximum(reference.weights, 1e-300)
         rows = dict(reference.rows)
@@ -419,7 +436,7 @@ class CovariateMoments:
             ends = np.cumsum([block.width for block in self._numbers])
             for block, part in zip(self._numbers, np.split(moved, ends[:-1], axis=1), strict=True):
                 rows[block.source.name] = block.entries(part)
-        return CovariateReference(rows, tilted)
+        return CovariateReference(rows, tilted, reference.units)
 
     # ---- pieces ----------------------------------------------------------------------------------
     @property
@@ -461,15 +478,38 @@ class CovariateMoments:
     def _unwhitened(self, matrix: np.ndarray) -> np.ndarray:
         return self._unwhitening.T @ matrix @ self._unwhitening
 
+    def _by_entry(self, shares: np.ndarray) -> list[np.ndarray]:
+        """Shares of all levels of each category from those of the indicators."""
+        ends = np.cumsum([block.width for block in self._indicators])[:-1]
+        parts = np.split(shares, ends) if self._indicators else []
+        return [np.concatenate([[1.0 - found.sum()], found]) for found in parts]
+
+    def _redrawn(
+        self, reference: CovariateReference, mean: np.ndarray, covariance: np.ndarray, noise: float
+    ) -> CovariateReference:
+        """Rows whose levels have the noisy shares, and the noisy covariances with each other."""
+        w, blocks = self._width, self._indicators
+        shares = self._by_entry(mean[w:])
+        starts = w + np.cumsum([0, *(block.width for block in blocks)])
+        wanted, before = list[WantedLevels](), np.zeros(0, dtype=np.int64)
+        for k in in_drawing_order(blocks, reference.units):
+            own = np.arange(starts[k], starts[k + 1])
+            both = np.concatenate([own, before])
+            slopes = _regression(covariance[np.ix_(both, both)], len(own), noise).T
+            wanted.append(WantedLevels(blocks[k], positive_shares(shares[k]), slopes))
+            before = np.concatenate([before, own])
+
+        def weigh(rows: Rows) -> np.ndarray:
+            return reference.weights * self._weights(self._columns(rows) @ self._whitening)
+
+        rows = drawn_levels(reference.rows, reference.units, weigh, wanted)
+        return replace(reference, rows=rows)
+
     def _raked(
         self, reference: CovariateReference, weights: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
         """Weights of the rows for which the categories have the noisy shares."""
-        ends = np.cumsum([block.width for block in self._indicators])[:-1]
-        wanted = [
-            (block, np.concatenate([[1.0 - found.sum()], found]))
-            for block, found in zip(self._indicators, np.split(shares, ends), strict=False)
-        ]
+        wanted = list(zip(self._indicators, self._by_entry(shares), strict=True))
         tilted = reference.weights * raked(reference.rows, weights, wanted)
         return tilted / tilted.sum()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -26,6 +27,7 @@ from pymc_private.summaries.scores.reference import (
     known_rows,
     sobol_points,
     unit_dimensions,
+    units_of,
 )
 
 HALF_A_ROW = 0.5
@@ -106,13 +108,13 @@ def rows_by_level(
         picked = np.minimum((share * length).astype(np.int64), length - 1)
         rows |= {name: values[picked] for name, values in block.items()}
     ends = np.cumsum([len(loose), *sizes])
-    for source, start, end in zip(others, ends[:-1], ends[1:], strict=True):
-        unit = points[:, start:end]
+    units = [points[:, start:end] for start, end in pairwise(ends)]
+    for source, unit in zip(others, units, strict=True):
         rows[source.name] = entries_from_unit(
             source.domain, source.row_shape, unit, source.is_whole
         )
     weights = np.repeat(grouping.weights / count, count)
-    return CovariateReference(rows, weights / weights.sum())
+    return CovariateReference(rows, weights / weights.sum(), units_of(others, units))
 
 
 def _rows_of_levels(grouping: _Grouping, count: int) -> dict[str, np.ndarray]:

@@ -1,0 +1,166 @@
+"""Levels of categories drawn anew: rare levels of many categories leave rows their weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_private as pmp
+from pymc_private.models.domains import Categories, Interval
+from pymc_private.summaries.importance import importance_draws
+from pymc_private.summaries.noise import SimulatedNoise, largest_mu
+from pymc_private.summaries.scores import reference as module
+from pymc_private.summaries.scores.category_levels import category_levels
+from pymc_private.summaries.scores.category_shares import CategoryShares
+from pymc_private.summaries.scores.drawn_levels import WantedLevels, drawn_levels
+from pymc_private.summaries.scores.model_scores import score_mechanism
+from pymc_private.summaries.scores.reference import (
+    CovariateReference,
+    covariate_moments,
+    reference_rows,
+)
+from tests.summaries.scores.test_reference import noisy_sum, reader, source
+
+SHARES = np.resize([0.05, 0.5, 0.12, 0.3, 0.85, 0.08], 12)
+N = 20_000
+
+
+def flags(rng: Any, n: int = N) -> np.ndarray:
+    """Give correlated columns of two values."""
+    from scipy.special import ndtri
+
+    z = np.sqrt(0.4) * rng.standard_normal((n, 1)) + np.sqrt(0.6) * rng.standard_normal((n, 12))
+    return 1.0 * (z < ndtri(SHARES))
+
+
+def moved_reference() -> tuple[CovariateReference, dict[str, np.ndarray]]:
+    """Give a reference moved by sums without noise to speak of, and the records."""
+    columns = source("F", Categories([0.0, 1.0]), (12,)), source("x", Interval(-2, 2))
+    private, density = reader(*columns)
+    large = reference_rows(private, density, 128)
+    f = flags(np.random.default_rng(1))
+    data = {"F": f, "x": np.clip(0.5 * f[:, 0] - 0.5 * f[:, 1], -2, 2)}
+    stage = covariate_moments(density, large)
+    large = stage.moved(large, *noisy_sum(stage, data, 1e6), N)
+    stage = stage.refined(large)
+    return stage.moved(large, *noisy_sum(stage, data, 1e6), N), data
+
+
+def effective_rows(reference: CovariateReference) -> float:
+    """Give the number of rows of equal weight that would be worth as much."""
+    return float(1.0 / (reference.weights**2).sum())
+
+
+def keep_levels(monkeypatch: Any) -> None:
+    """Plant the fault: levels stay as they were, and weights alone are moved."""
+    monkeypatch.setattr(module, "drawn_levels", lambda rows, *others: rows)
+
+
+def test_rows_keep_their_weight_and_have_the_shares_of_the_records():
+    moved, data = moved_reference()
+    assert effective_rows(moved) > 80
+    shares = moved.weights @ moved.rows["F"]
+    assert shares == pytest.approx(data["F"].mean(axis=0), abs=0.02)
+    assert set(np.unique(moved.rows["F"])) == {0.0, 1.0}
+
+
+def test_weights_alone_would_leave_a_few_rows(monkeypatch):
+    keep_levels(monkeypatch)
+    moved, _ = moved_reference()
+    assert effective_rows(moved) < 12
+
+
+def test_levels_depend_on_each_other_as_those_of_the_records_do():
+    moved, data = moved_reference()
+    common = SHARES > 0.1
+    found = np.cov(moved.rows["F"].T, aweights=moved.weights)[common][:, common]
+    expected = np.cov(data["F"].T)[common][:, common]
+    apart = ~np.eye(len(found), dtype=bool)
+    assert np.abs(found - expected)[apart].mean() < 0.5 * expected[apart].mean()
+    assert found[apart].mean() == pytest.approx(expected[apart].mean(), rel=0.25)
+
+
+def test_every_level_has_rows_and_counted_levels_get_their_shares():
+    private, density = reader(source("g", Categories(range(20))), source("h", Categories(range(5))))
+    large = reference_rows(private, density, 96)
+    stage = CategoryShares.of(category_levels(density.covariates), large)
+    g = np.r_[16_000, np.full(19, 4_000 / 19)]
+    h = np.array([100.0, 14_900, 3000, 1000, 1000])
+    noisy = np.concatenate([h, g] if stage.blocks[0].source.name == "h" else [g, h])
+    moved = stage.moved(large, noisy, 1e-3, N)
+    found = [np.bincount(moved.rows[k].astype(int), moved.weights) for k in "gh"]
+    assert found[0] == pytest.approx(g / N, abs=0.01)
+    assert found[1] == pytest.approx(np.maximum(h / N, 0.01), abs=0.01)
+    assert min(map(np.min, found)) > 0.0
+    assert effective_rows(moved) > 30
+
+
+def test_a_public_sample_keeps_its_rows():
+    private, density = reader(source("g", Categories(range(3))), source("h", Categories(range(3))))
+    given = {"g": np.resize([0, 1, 2], 30), "h": np.resize([0, 1, 2], 30)}
+    large = reference_rows(private, density, 128, given=given)
+    assert not large.units
+    stage = covariate_moments(density, large)
+    rng = np.random.default_rng(2)
+    data = {"g": rng.integers(0, 2, N), "h": rng.integers(0, 2, N), "x": np.zeros(N)}
+    moved = stage.moved(large, *noisy_sum(stage, data, 1e6), N)
+    assert (moved.rows["g"] == moved.rows["h"]).all()
+
+
+@pytest.mark.parametrize("shares", [[0.0, 0.0, 1.0], [1e-300, 1e300, 1.0], [-0.0, 1.0, 0.0]])
+@pytest.mark.parametrize("slope", [0.0, 1e6, -1e300])
+def test_no_released_number_stops_it(shares, slope):
+    """After the charge nothing may fail, whatever noise made of the sums."""
+    private, density = reader(source("g", Categories(range(3)), (5,)))
+    large = reference_rows(private, density, 64)
+    first, second, *_ = category_levels(density.covariates)
+    wanted = [
+        WantedLevels(first, np.array(shares)),
+        WantedLevels(second, np.array(shares), np.full((2, 2), slope)),
+    ]
+    rows = drawn_levels(large.rows, large.units, lambda _: large.weights, wanted)
+    assert np.isin(rows["g"], [0, 1, 2]).all()
+
+
+# ---- the whole road ----------------------------------------------------------------------------
+def private_model(n: int) -> pmp.PrivateModel:
+    """Give a logistic regression on twelve dummies."""
+    f = flags(np.random.default_rng(0), n)
+    with pm.Model(coords={"row": np.arange(n)}) as model:
+        columns = pm.Data("F", f, dims=("row", None))
+        eta = pm.Normal("intercept") + columns @ pm.Normal("slopes", shape=12)
+        pm.Bernoulli("y", logit_p=eta, observed=np.zeros(n, int), dims="row")
+    return pmp.privatize(model, records="row", domain={"F": {0.0, 1.0}})
+
+
+def distance(seed: int) -> float:
+    """Give the root mean square distance of a posterior from the truth, in standard deviations."""
+    n = 10_000
+    made, rng = (
+        score_mechanism(private_model(n), largest_mu(2.0, 1e-6)),
+        np.random.default_rng(seed),
+    )
+    theta = made.parameters.draws(1, seed)[0]
+    f = flags(rng, n)
+    at = {name: v[0] for name, v in made.parameters.natural(theta[None]).items()}
+    y = rng.random(n) < 1.0 / (1.0 + np.exp(-at["intercept"] - f @ at["slopes"]))
+    found = made.release({"F": f, "y": 1.0 * y}, SimulatedNoise(rng))
+    likelihood, prior = made.log_likelihood(found), made.parameters.log_prior
+
+    def density(t: np.ndarray) -> np.ndarray:
+        return likelihood(t) + prior(t)
+
+    posterior = importance_draws(density, *made.start(found), rng, 3000)
+    return float(np.sqrt(np.mean(((posterior.mean - theta) / posterior.sd) ** 2)))
+
+
+def test_a_model_with_twelve_dummies_is_learned():
+    assert np.median([distance(seed) for seed in range(3)]) < 2.0
+
+
+def test_with_weights_alone_it_is_not(monkeypatch):
+    keep_levels(monkeypatch)
+    assert np.median([distance(seed) for seed in range(3)]) > 3.0

@@ -39,8 +39,8 @@ NOTHING_LEFT = (
     "name and plan of one, cost nothing"
 )
 COST_ADVICE = (
-    ". A calibrated plan costs its whole epsilon, however few its draws; of draws charged at cost, "
-    "take fewer, or trim or temper more"
+    ". A calibrated plan costs its whole epsilon, of a summary or of however few draws; of draws "
+    "charged at cost, take fewer, or trim or temper more"
 )
 METHOD_TITLES = {
     "pure": "pure: epsilons add",

@@ -40,8 +40,8 @@ def remember_original(copy: pm.Model, model: pm.Model) -> None:
     _ORIGINALS[copy] = Original(ref(model), factor_names(model))
 
 
-def added_factors(copy: pm.Model) -> tuple[str, ...]:
-    """Factors that the user's model has more, or no longer, since it was copied."""
+def changed_factors(copy: pm.Model) -> tuple[str, ...]:
+    """Factors that were added to the user's model, or removed from it, since it was copied."""
     original = _ORIGINALS.get(copy)
     model = original.model() if original is not None else None
     if original is None or model is None:

@@ -214,7 +214,8 @@ def refuse_improper(private: DeclaredModel) -> None:
             "an improper prior has no mass to keep a share of, and cannot be drawn from",
             got=", ".join(improper),
             allowed="proper priors",
-            do="trim by box={...}, or write a proper prior: pm.Normal, pm.Uniform",
+            do="write a proper prior: pm.Normal, or pm.Uniform over a box. Draws alone can be of "
+            "one that pmp.trim(private, box={...}) cuts off",
         )
 
 

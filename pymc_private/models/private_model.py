@@ -19,7 +19,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Bounds
 from pymc_private.analysis.rewrites.normal_cdf import has_log_phi
-from pymc_private.errors import DomainError, suggest_arguments
+from pymc_private.errors import DomainError, Incompatible, suggest_arguments
 from pymc_private.models.add_remove import refuse_public_counts, refuse_with_sequences
 from pymc_private.models.bambi import formula_name
 from pymc_private.models.compat import pickle_state, unpickle
@@ -36,7 +36,7 @@ from pymc_private.models.declare import (
 )
 from pymc_private.models.distributions import prior_support
 from pymc_private.models.metric import Metric, check_metric, neighbor_relation
-from pymc_private.models.original_model import added_factors, factor_names, remember_original
+from pymc_private.models.original_model import changed_factors, factor_names, remember_original
 from pymc_private.models.placeholder_rows import checked_table_rows, refuse_counted_placeholders
 from pymc_private.models.prior import PriorMass, prior_mass, prior_predictive
 from pymc_private.models.record_graph import RecordGraph, build_record_graph
@@ -357,11 +357,6 @@ def privatize(
         records_per_unit=units,
         table_rows=checked_table_rows(n, metric),
     )
-    return _remembered(private, original)
-
-
-def _remembered(private: PrivateModel, original: pm.Model) -> PrivateModel:
-    """The model itself, checked; which model it copies and its rows are kept for later checks."""
     _refuse_counted_rows(private)
     remember_original(private.base, original)
     if private.table_rows is None:  # rows that stand for those of a table are no data
@@ -426,15 +421,33 @@ def moved_sources(private: PrivateModel) -> list[str]:
 def has_declared_factors(private: PrivateModel) -> bool:
     """Whether the model, and the user's that it is a copy of, have the declared factors."""
     factors = list(factor_names(private.base))
-    return factors == list(private.graph.terms) and not added_factors(private.base)
+    return factors == list(private.graph.terms) and not changed_factors(private.base)
+
+
+def require_same_factors(private: Any) -> None:
+    """Refuse a model whose factors, or those of the user's model, were changed since.
+
+    Raises
+    ------
+    Incompatible
+        A prior, a potential or an outcome was added or removed.
+    """
+    if isinstance(private, PrivateModel) and not has_declared_factors(private):
+        raise Incompatible(
+            "the model was changed after it was declared; nothing was charged",
+            got=what_changed(private, "another prior, potential or outcome"),
+            allowed="the model as privatize saw it",
+            do="call privatize on the changed model; predict from a copy, or by "
+            "summary.predictive_model",
+        )
 
 
 def what_changed(private: PrivateModel, otherwise: str) -> str:
     """What was changed since the model was declared, in words; public facts only."""
     if moved := moved_sources(private):
         return f"another shape of {', '.join(moved)}"
-    if added := added_factors(private.base):
-        return f"{', '.join(added)} of the model that privatize copied, added or removed since"
+    if changed := changed_factors(private.base):
+        return f"{', '.join(changed)} of the model that privatize copied, added or removed since"
     return otherwise
 
 

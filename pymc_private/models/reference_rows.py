@@ -3,8 +3,13 @@
 A reference steers a plan, which no noise protects, so that its values must be public. That they are
 is a claim, but a mistake is common: the very arrays of the model are given. `privatize`, which may
 read the data, keeps keyed hashes of the rows of covariates; a reference most of whose rows are
-among them is refused. Like every refusal it is for the curator. Nothing else reads the hashes, and
-the key is not kept elsewhere.
+among them is refused. That catches plain mistakes: rows that were rounded, scaled or mixed with
+many others pass. Hashes and key hold the data as much as the data do, beside which they stay in
+memory alone: neither is saved, copied or pickled.
+
+The refusal is the one answer about the data that planning gives, and it is for the curator: who may
+send a reference and see whether it is refused can ask whether records are in the data. A program
+must not catch it and plan otherwise, nor take references from those the data are protected from.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ import pymc as pm
 from pytensor.graph.basic import Variable
 
 from pymc_private.errors import DomainError
-from pymc_private.models.data_variables import Source
+from pymc_private.models.data_variables import Source, underlying_array
 from pymc_private.models.domains import Categories
 
 FEWEST_DISTINCT = 20
@@ -29,6 +34,8 @@ MOSTLY_DISTINCT = 0.9
 two of n rows are equal with a probability of at most .2 / n, some fifth of its rows."""
 MOST_KNOWN = 0.5
 """Share of distinct rows of a reference that may be rows of the data."""
+CHUNK = 16_384
+"""Rows that are hashed at a time."""
 _KNOWN: WeakKeyDictionary[pm.Model, dict[Variable, RowHashes]] = WeakKeyDictionary()
 
 
@@ -52,16 +59,9 @@ def _reference_entries(reference: Any) -> dict[str, np.ndarray]:
     if not (isinstance(reference, Mapping) or hasattr(reference, "columns")):
         raise DomainError(problem, got=type(reference).__name__, allowed=allowed)
     listed = reference if isinstance(reference, Mapping) else reference.columns
-    symbolic = [str(n) for n in listed if isinstance(reference[n], Variable)]
-    if symbolic:
-        raise DomainError(
-            "a reference holds public values, not variables of the model, which hold private ones",
-            got=", ".join(symbolic),
-            allowed=allowed,
-            do="take public records; or leave it out: covariates are then drawn from their domain",
-        )
     try:
-        return {str(name): np.asarray(reference[name]) for name in listed}
+        columns = {str(name): reference[name] for name in listed}
+        arrays = {n: np.asarray(v) for n, v in columns.items() if not isinstance(v, Variable)}
     except (TypeError, ValueError, LookupError):  # frames that hold no data yet, ragged lists
         raise DomainError(
             problem,
@@ -69,6 +69,14 @@ def _reference_entries(reference: Any) -> dict[str, np.ndarray]:
             allowed=allowed,
             do="collect it first, if it is lazy",
         ) from None
+    if symbolic := [name for name in columns if name not in arrays]:
+        raise DomainError(
+            "a reference holds public values, not variables of the model, which hold private ones",
+            got=", ".join(symbolic),
+            allowed=allowed,
+            do="take public records; or leave it out: covariates are then drawn from their domain",
+        )
+    return arrays
 
 
 def checked_reference(private: DeclaredData, reference: Any) -> dict[Source, np.ndarray]:
@@ -76,6 +84,12 @@ def checked_reference(private: DeclaredData, reference: Any) -> dict[Source, np.
 
     The reference is a mapping of arrays or a data frame, with the records along the same axis as in
     the model. Covariates that it leaves out are drawn from their domains; outcomes are not used.
+
+    Raises
+    ------
+    DomainError
+        It is no table of finite numbers in the shape of the variables, or most of its rows are rows
+        of the data: for the curator alone, see above.
     """
     if reference is None:
         return {}
@@ -119,7 +133,7 @@ def entries_outside(source: Source, values: np.ndarray) -> int:
 
 
 def nearest_entries(source: Source, values: np.ndarray) -> np.ndarray:
-    """The nearest values in the domain of a source: `privatize` clips so, but for categories."""
+    """The nearest values in the domain of a source, as `privatize` clips numbers to it."""
     if isinstance(source.domain, Categories):
         categories = np.asarray(source.domain.values)
         middles = (categories[1:] + categories[:-1]) / 2.0
@@ -132,7 +146,7 @@ def nearest_entries(source: Source, values: np.ndarray) -> np.ndarray:
 # ---- rows of the data ----------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class RowHashes:
-    """Keyed hashes of the rows of a private variable, in no way to be read back.
+    """Keyed hashes of the rows of a private variable: as private as the rows.
 
     Attributes
     ----------
@@ -155,10 +169,14 @@ class RowHashes:
     @staticmethod
     def hashed(source: Source, values: np.ndarray, key: np.ndarray) -> np.ndarray:
         """Hashes of the rows of an array: sums of their bits times the key, modulo 2^64."""
-        rows = np.moveaxis(values, source.axis, 0).astype(float).reshape(-1, len(key))
-        bits = (rows + 0.0).view(np.uint64)  # -0.0 is 0.0
-        mixed = bits ^ (bits >> np.uint64(29))  # the low bits of short decimals are zeros
-        return np.asarray((mixed * key).sum(axis=1, dtype=np.uint64))
+        rows = np.moveaxis(values, source.axis, 0).reshape(values.shape[source.axis], len(key))
+        found = np.empty(len(rows), dtype=np.uint64)
+        for start in range(0, len(rows), CHUNK):  # four copies of all rows would be many
+            part = rows[start : start + CHUNK].astype(float)
+            bits = (part + 0.0).view(np.uint64)  # -0.0 is 0.0
+            mixed = bits ^ (bits >> np.uint64(29))  # the low bits of short decimals are zeros
+            found[start : start + CHUNK] = (mixed * key).sum(axis=1, dtype=np.uint64)
+        return found
 
     def holds(self, source: Source, values: np.ndarray) -> bool:
         """Whether an array is of these rows: all of them in any order, or most where they differ.
@@ -178,8 +196,13 @@ class RowHashes:
 
 
 def remember_rows(model: pm.Model, sources: Sequence[Source]) -> None:
-    """Keep hashes of the rows of clipped private data: called by `privatize`, which reads them."""
-    _KNOWN[model] = {s.variable: RowHashes.of(s, s.values()) for s in sources}
+    """Keep hashes of the rows of covariates: called by `privatize`, which reads and clips them.
+
+    Outcomes of a reference are not used, and so are not compared.
+    """
+    outcomes = {underlying_array(model.rvs_to_values[rv]) for rv in model.observed_RVs}
+    covariates = [s for s in sources if s.variable not in outcomes]
+    _KNOWN[model] = {s.variable: RowHashes.of(s, s.values()) for s in covariates}
 
 
 def _refuse_private_rows(private: DeclaredData, source: Source, values: np.ndarray) -> None:
@@ -192,5 +215,5 @@ def _refuse_private_rows(private: DeclaredData, source: Source, values: np.ndarr
         got="private records",
         allowed="public values: a reference steers the plan, which no noise protects",
         do="take other records, such as a public survey; or leave it out: covariates are then "
-        "drawn from their domain",
+        "drawn from their domain; values that all know are declared public= in privatize",
     )

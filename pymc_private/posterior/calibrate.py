@@ -30,7 +30,11 @@ from pymc_private.errors import (
 from pymc_private.models.compat import say_stage, stages
 from pymc_private.models.information import ASSUMED_N, Information, simulated_information
 from pymc_private.models.placeholder_rows import require_own_records
-from pymc_private.models.private_model import PrivateModel, require_private_model
+from pymc_private.models.private_model import (
+    PrivateModel,
+    require_private_model,
+    require_same_factors,
+)
 from pymc_private.posterior.candidates import CandidateModels, tempered
 from pymc_private.posterior.frontier import CalibrationRequest, shares_of_clips, weigh_candidates
 from pymc_private.posterior.plan import WEIGHTED_ON_DOMAIN, FrontierRow, Plan
@@ -77,15 +81,15 @@ def calibrate(
 ) -> Any:
     """Plan a release that costs at most (epsilon, delta): draws of the posterior, or a summary.
 
-    Reads no data: the plan depends on the model, the domain and n alone. For draws it has the
-    region and the power by which `draws` draws cost no more. Candidates are the model as it is and,
-    if no range is proved of it, central boxes that hold 0.8 to 0.999 of the prior.
-    In each the likelihood is tempered by the largest power that fits: by pure composition (N R),
-    the exact curve of N draws (T3), zCDP (T4), or Gaussian privacy where the posterior is
+    Reads no data: the plan depends on the model, the domain, n and a public reference alone. For
+    draws it has the region and the power by which `draws` draws cost no more. Candidates are the
+    model as it is and, if no range is proved of it, central boxes that hold 0.8 to 0.999 of the
+    prior. In each the likelihood is tempered by the largest power that fits: by pure composition
+    (N R), the exact curve of N draws (T3), zCDP (T4), or Gaussian privacy where the posterior is
     log-concave (T7, T22), whichever affords most. The candidate of the largest expected
-    information is chosen:
-    parameters and records are simulated from the model; a trim loses the parameters it cuts off, a
-    power part of the information of each record (`.frontier` has the figures).
+    information is chosen: parameters and records are simulated from the model; a trim loses the
+    parameters it cuts off, a power part of the information of each record (`.frontier` has the
+    figures).
 
     Parameters
     ----------
@@ -102,7 +106,10 @@ def calibrate(
         Whether the likelihood may be tempered. If not, a budget too small is refused.
     reference : mapping of str to array, or pandas.DataFrame, optional
         *Public* records by the names of private covariates, from which covariates are simulated;
-        default: uniform on their domain. That it is public stands among the assumptions.
+        default: uniform on their domain. That it is public stands among the assumptions; the rows
+        of the data themselves are refused, by hashes that `privatize` keeps. Whether that happens
+        is for the curator alone: no analyst may send references and see it, and no program may
+        catch it and plan otherwise.
     n : int, optional
         Under add/remove: a public guess of the number of records, for the plan's text and for
         choosing (default there: 1000). Under substitution the number is public and known.
@@ -133,7 +140,10 @@ def calibrate(
     Raises
     ------
     DomainError
-        epsilon, delta or draws out of range; a reference that does not fit.
+        epsilon, delta or draws out of range; a reference that does not fit, or that holds rows of
+        the data.
+    Incompatible
+        A prior, potential or outcome was added to the user's model since `privatize` copied it.
     NotCertified
         No box makes the range finite.
     BudgetExceeded
@@ -157,6 +167,7 @@ def calibrate(
     """
     check_release_kind(release, method)
     check_flags(temper=temper, strict=strict, clip=False if clip is None else clip)
+    require_same_factors(private)
     if release != DRAWS:
         options = {"draws": draws, "temper": temper, "clip": clip, "sampler": sampler,
                    "strict": strict}  # fmt: skip
@@ -266,7 +277,9 @@ def _check_budget(epsilon: float, delta: float) -> None:
         )
     if not (is_number(delta) and 0.0 <= delta < 1.0):
         raise DomainError(
-            "delta is a probability below 1", got=repr(delta), allowed="0 <= delta < 1"
+            "delta is a probability in [0, 1)",
+            got=repr(delta),
+            allowed="0 <= delta < 1",
         )
 
 

@@ -34,7 +34,7 @@ from pymc_private.privacy import Guarantee, cards
 from pymc_private.privacy.neighbors import describe_change
 from pymc_private.privacy.plots import axes_or_new
 from pymc_private.privacy.rounding import format_count, format_number
-from pymc_private.privacy.validation import check_count
+from pymc_private.privacy.validation import check_count, large_delta
 from pymc_private.release.allowed import PRIOR_SCORES
 from pymc_private.release.learned import CLIPPED_MODEL_TEXT, FEWEST_DRAWS, scored_model_text
 from pymc_private.samplers.choose import sampling_time
@@ -304,6 +304,8 @@ def plan_summary(plan: Plan) -> Iterator[str]:
         f"{format_number(spent, 6)} of {format_number(plan.epsilon, 6)}, "
         f"delta = {format_number(plan.delta, 6)}; {plan.guarantee.accounting_method(plan.delta)}"
     )
+    if large := large_delta(plan.delta, plan.n):
+        yield f"WARNING: {large}"
     yield from _describe_verdict(plan)
     yield f"keeps {_describe_kept(plan)}"
     if plan.chosen.clipped:

@@ -285,7 +285,7 @@ def check_delta(value: Any) -> float:
     """Delta in [0, 1) as a double, rounded up."""
     number = double_up(value, "delta")
     if not number < 1.0:
-        raise DomainError("delta is a probability below 1", got=value, allowed="0 <= delta < 1")
+        raise DomainError("delta is a probability in [0, 1)", got=value, allowed="0 <= delta < 1")
     return number
 
 
@@ -296,10 +296,23 @@ def check_count(value: Any, name: str) -> int:
     except (TypeError, np.ma.MaskError):
         number = 0
     if number < 1:
-        raise DomainError(f"{name} is a whole number >= 1", got=value, allowed="1, 2, 3, ...")
+        raise DomainError(
+            f"{name} is a whole number >= 1", got=short_repr(value), allowed="1, 2, 3, ..."
+        )
     if number > MAX_COUNT:
         raise DomainError(f"{name} is too large", got=value, allowed=f"1, 2, 3, ..., {MAX_COUNT}")
     return number
+
+
+DELTA_OF_ONE_RECORD = "delta = {} is above 1/n = {}: so much lets a mechanism publish one whole \
+record; take one far below 1/n"
+
+
+def large_delta(delta: float, n: int | None) -> str | None:
+    """What is said of a delta above 1/n; None of a smaller one, or where n is not public."""
+    if n is None or delta * n <= 1.0:
+        return None
+    return DELTA_OF_ONE_RECORD.format(f"{delta:.3g}", f"{1.0 / n:.3g}")
 
 
 def check_counts(values: Any, name: str) -> list[int]:

@@ -270,7 +270,9 @@ def _checked_request(
         )
     if not (is_number(delta) and 0.0 <= delta < 1.0):
         raise DomainError(
-            "delta is a probability below 1", got=repr(delta), allowed="0 <= delta < 1"
+            "delta is a probability in [0, 1)",
+            got=repr(delta),
+            allowed="0 <= delta < 1",
         )
     if not isinstance(method, str) or method not in (AUTO, *MECHANISMS):
         raise DomainError(

@@ -24,6 +24,7 @@ from pymc_private.models.private_model import (
     moved_sources,
     what_changed,
 )
+from pymc_private.models.reference_rows import checked_reference
 from pymc_private.models.verdict import (
     WEAK_SHARE,
     relative_width,
@@ -34,6 +35,7 @@ from pymc_private.models.verdict import (
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.cards import html_card
 from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.privacy.validation import large_delta
 from pymc_private.release.allowed import dump_json
 from pymc_private.summaries.parameters import coordinate_names
 from pymc_private.summaries.protocol import Caution, Mechanism
@@ -444,7 +446,7 @@ def check_plan_unchanged(plan: SummaryPlan) -> None:
     raise Incompatible(
         "the model of this plan was changed after it was planned; nothing was charged",
         got=f"{what}, or another part that the plan does not speak of",
-        allowed="the model as calibrate saw it",
+        allowed="the model as privatize and calibrate saw it",
         do="call privatize, and then calibrate, on the changed model",
     )
 
@@ -500,6 +502,8 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
         f"{price}"
     )
     yield f"{LABEL}{_coverage_words(plan)}"
+    if large := large_delta(at, plan.n):
+        yield f"WARNING: {large}"
     for caution in plan.cautions:
         yield f"WARNING: {caution.text}"
     least = getattr(plan.mechanism, "least_group", None)
@@ -542,10 +546,10 @@ def _assumed_lines(plan: SummaryPlan) -> Iterator[str]:
 
 def spread_covariates(plan: SummaryPlan) -> list[str]:
     """Private numbers of many values that scores are planned for as if spread over their domain."""
-    if plan.method != "scores" or plan.reference is not None:
+    if plan.method != "scores":
         return []
-    outcomes = outcome_sources(plan.private)
-    found = [s for s in plan.private.sources if s not in outcomes]
+    known = [*outcome_sources(plan.private), *checked_reference(plan.private, plan.reference)]
+    found = [s for s in plan.private.sources if s not in known]
     return [formula_name(s.name) or s.name for s in found if s.number_of_values == math.inf]
 
 

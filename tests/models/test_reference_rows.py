@@ -7,6 +7,8 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError
+from pymc_private.models import reference_rows
+from pymc_private.summaries.summary_plan import spread_covariates
 
 N = 300
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -72,6 +74,67 @@ def test_the_data_variable_is_refused_by_name(declared):
     model, private = declared
     with pytest.raises(DomainError, match="not variables of the model"):
         plan(private, model["X"])
+
+
+def test_minus_zero_and_records_on_another_axis_are_the_same_rows():
+    x = np.round(np.random.default_rng(6).uniform(-1, 1, (N, 2)), 3)
+    x[:, 1] = 0.0
+    with pm.Model() as model:
+        held = pm.Data("X", x.T)
+        pm.Normal("y", pm.Normal("b", shape=2) @ held, 1.0, observed=np.zeros(N))
+    domain = {"X": (-1.0, 1.0), "y": (-3.0, 3.0)}
+    private = pmp.privatize(model, records={"X": 1, "y": 0}, domain=domain)
+    with pytest.raises(DomainError, match="holds rows of the private data"):
+        plan(private, np.where(x == 0.0, -0.0, x).T[:, 50:250])
+
+
+def test_a_few_rows_may_agree_by_chance(declared, x):
+    assert plan(declared[1], x[:19]).claims  # 20 distinct rows are the fewest that are compared
+
+
+def test_outcomes_of_a_reference_are_not_used_and_not_compared(x):
+    y = np.random.default_rng(7).normal(size=N).clip(-3, 3)
+    with pm.Model(coords={"row": range(N)}) as model:
+        held = pm.Data("X", x, dims=("row", None))
+        seen = pm.Data("seen", y, dims="row")
+        pm.Normal("y", held @ pm.Normal("b", 0, 1, shape=2), 1.0, observed=seen, dims="row")
+    private = pmp.privatize(model, records="row", domain={"X": (-1, 1), "seen": (-3, 3)})
+    reference = {"seen": y, "X": np.random.default_rng(3).uniform(-1, 1, (N, 2))}
+    assert pmp.calibrate(private, release="summary", reference=reference, **BUDGET).claims
+
+
+@pytest.mark.filterwarnings("ignore:Determining the column names")
+def test_a_frame_that_holds_no_data_yet_says_so(declared):
+    polars = pytest.importorskip("polars")
+    with pytest.raises(DomainError, match="collect it first"):
+        pmp.calibrate(declared[1], release="summary", **BUDGET,
+                      reference=polars.DataFrame({"X": [0.1]}).lazy())  # fmt: skip
+
+
+def test_a_covariate_without_columns_is_declared():
+    with pm.Model(coords={"row": range(N)}) as model:
+        x = pm.Data("X", np.zeros((N, 0)), dims=("row", None))
+        mean = x @ np.zeros(0) + pm.Normal("b")
+        pm.Normal("y", mean, 1.0, observed=np.zeros(N), dims="row")
+    assert pmp.privatize(model, records="row", domain={"X": (-1, 1), "y": (-3, 3)}).n == N
+
+
+def test_hashes_are_the_same_in_parts(monkeypatch, declared, x):
+    monkeypatch.setattr(reference_rows, "CHUNK", 7)
+    with pytest.raises(DomainError, match="holds rows of the private data"):
+        plan(declared[1], x[::-1])
+
+
+def test_what_a_partial_reference_leaves_out_is_named_as_spread(declared, x):
+    with pm.Model(coords={"row": range(N)}) as model:
+        u, v = (pm.Data(name, x[:, k].clip(-1, 1), dims="row") for k, name in enumerate("uv"))
+        mean = pm.Normal("a") * u + pm.Normal("b") * v
+        pm.Normal("y", mean, 1.0, observed=np.zeros(N), dims="row")
+    private = pmp.privatize(model, records="row", domain={"u": (-1, 1), "v": (-1, 1), "y": (-3, 3)})
+    other = np.random.default_rng(8).uniform(-1, 1, N)
+    words = {"release": "summary", "method": "scores", **BUDGET}
+    found = pmp.calibrate(private, reference={"u": other}, **words)
+    assert spread_covariates(found) == ["v"]
 
 
 def test_other_records_are_a_reference(declared):

@@ -127,3 +127,16 @@ def test_nothing_is_charged(budget):
     with pytest.raises(PymcPrivateError):
         pmp.sample(boxed(), draws=3, ledger=ledger, **budget)
     assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("release", ["draws", "summary"])
+def test_a_delta_above_one_record_in_all_is_told(release):
+    with pm.Model(coords={"i": range(500)}) as model:
+        pm.Bernoulli("y", pm.Beta("p", 1, 1), observed=np.zeros(500, int), dims="i")
+    private = pmp.privatize(model, records="i", domain={})
+    words = {"epsilon": 1.0, "release": release}
+    told = [
+        "above 1/n = 0.002" in pmp.calibrate(private, delta=delta, **words).summary()
+        for delta in (0.01, 1e-3)
+    ]
+    assert told == [True, False]

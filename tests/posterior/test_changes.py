@@ -431,3 +431,20 @@ def test_a_potential_added_to_the_base_is_seen():
         pm.Potential("extra", 1000 * base["mu"] * base["y"].sum())
     with pytest.raises(pmp.errors.Incompatible, match="changed after it was certified"):
         pmp.sample(plan, ledger=pmp.Ledger(epsilon=1, delta=1e-5), progressbar=False)
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_a_potential_added_to_the_users_model_is_seen(planned):
+    with pm.Model(coords={"i": range(4)}) as model:
+        pm.Normal("y", pm.Normal("mu"), 1.0, observed=np.zeros(4), dims="i")
+    private = pmp.privatize(model, records="i", domain={"y": (-1, 1)})
+    words = {"epsilon": 1, "delta": 1e-6, "draws": 1}
+    plan = pmp.calibrate(private, **words) if planned else None
+    with model:
+        pm.Potential("extra", 1000 * model["mu"])
+    if not planned:
+        with pytest.raises(pmp.errors.Incompatible, match="changed after it was declared"):
+            pmp.calibrate(private, **words)
+        return
+    with pytest.raises(pmp.errors.Incompatible, match=r"extra of the model that privatize copied"):
+        pmp.sample(plan, ledger=pmp.Ledger(epsilon=1, delta=1e-5), progressbar=False)

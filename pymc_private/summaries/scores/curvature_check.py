@@ -154,7 +154,7 @@ def expected_caution(share: float) -> list[Caution]:
 def weak_curvature(least: float) -> Caution:
     """What is said of a curvature with a small eigenvalue."""
     return Caution(
-        f"the noisy curvature has an eigenvalue of {least:.2g} noise standard deviations "
+        f"the noisy curvature has an eigenvalue of {least:.3g} noise standard deviations "
         f"({WARN_EIGENVALUE:g} or more is well determined): some direction of the parameters is "
         "hardly measured. More records, a larger epsilon or fewer parameters help",
         refuse=least < REFUSE_EIGENVALUE,

@@ -68,6 +68,7 @@ def test_rows_keep_their_weight_and_have_the_shares_of_the_records():
 
 
 def test_weights_alone_would_leave_a_few_rows(monkeypatch):
+    """The planted fault."""
     keep_levels(monkeypatch)
     moved, _ = moved_reference()
     assert effective_rows(moved) < 12
@@ -162,5 +163,6 @@ def test_a_model_with_twelve_dummies_is_learned():
 
 
 def test_with_weights_alone_it_is_not(monkeypatch):
+    """The planted fault, on the whole road."""
     keep_levels(monkeypatch)
     assert np.median([distance(seed) for seed in range(3)]) > 3.0

@@ -338,18 +338,17 @@ def privatize(
     base, dim = copied.model, records if isinstance(records, str) else None
     is_count_public = relation != ADD_REMOVE
     declaration = read_declaration(copied, records, constants, is_count_public)
-    held = declaration.n
     sources = share_embedded_constants(base, declaration.sources, declaration.public_constants)
-    clip_into_domain(base, sources, held, records or {})
+    clip_into_domain(base, sources, declaration.n, records or {})
     refuse_per_record_parameters(base, dim)
-    graph = build_record_graph(base, sources, held, constants, is_count_public)
+    graph = build_record_graph(base, sources, declaration.n, constants, is_count_public)
     claims = [*declaration.claims, *_metric_claims(metric, sources, graph)]
     private = PrivateModel(
         base=base,
         sources=tuple(sources),
         graph=graph,
         records=dim or "record",
-        n=held,
+        n=declaration.n,
         neighbors=relation,
         metric=metric,
         claims=(*claims, *unit_claims(units, relation), *copied.claims),
@@ -358,10 +357,15 @@ def privatize(
         table_rows=checked_table_rows(n, metric),
     )
     _refuse_counted_rows(private)
+    _remember(private, original)
+    return private
+
+
+def _remember(private: PrivateModel, original: pm.Model) -> None:
+    """Keep, for later checks, which model this copies and hashes of its rows."""
     remember_original(private.base, original)
     if private.table_rows is None:  # rows that stand for those of a table are no data
         remember_rows(private.base, private.sources)
-    return private
 
 
 def _refuse_counted_rows(private: PrivateModel) -> None:

@@ -166,8 +166,7 @@ def calibrate(
     Theory T1-T4, T7, T25; Lindley (1956), Chaloner and Verdinelli (1995) for the information.
     """
     check_release_kind(release, method)
-    check_flags(temper=temper, strict=strict, clip=False if clip is None else clip)
-    require_same_factors(private)
+    _check_words(private, temper=temper, strict=strict, clip=False if clip is None else clip)
     if release != DRAWS:
         options = {"draws": draws, "temper": temper, "clip": clip, "sampler": sampler,
                    "strict": strict}  # fmt: skip
@@ -190,6 +189,12 @@ def calibrate(
         plan = _plan_of_draws(request, pick, reference)
     _warn_of_clip(plan)
     return plan
+
+
+def _check_words(private: Any, **flags: Any) -> None:
+    """Refuse flags that are none, and a model that was changed since it was declared."""
+    check_flags(**flags)
+    require_same_factors(private)
 
 
 def _plan_of_draws(

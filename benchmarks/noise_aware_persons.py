@@ -3,10 +3,11 @@
 Run ``python -m benchmarks.noise_aware_persons [simulations] [epsilon] [setting] ...``, a setting
 being ``family:persons:rows``, for example ``logistic:1000:4`` (logistic, poisson, normal,
 negative_binomial); with ``:alike`` behind it the two covariates of a person's rows are correlated
-(.5), else independent; with ``:slopes`` persons have a slope of the first covariate, too,
-correlated with their intercept (LKJ prior). Numbers of rows are uniform
-from one to the most. In each simulation parameters come from the prior and rows from the model:
-predictor c + x b + a of the person, a ~ N(0, s). All posteriors are found by importance sampling.
+(.5), with ``:rare`` they are rare dummies, else independent; with ``:slopes`` persons have a slope
+of the first covariate, too, correlated with their intercept (LKJ prior). Numbers of rows are
+uniform from one to the most. In each simulation parameters come from the prior and rows from the
+model: predictor c + x b + a of the person, a ~ N(0, s). All posteriors are found by importance
+sampling.
 
 *Persons*: `marginalize(model, "a", rows_per_record=rows)`. *Rows*: a model without a, each row a
 record, and ``records_per_unit=rows``, which protects the same; its posterior takes rows as
@@ -32,6 +33,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from scipy.special import ndtri
 
 import pymc_private as pmp
 from benchmarks.noise_aware import add_line, missing, non_private, posterior
@@ -49,7 +51,7 @@ DRAWS = 1500
 
 @dataclass(frozen=True)
 class Setting:
-    """A family, numbers of persons and of rows, and ``alike`` or ``slopes``."""
+    """A family, numbers of persons and of rows, and ``alike``, ``rare`` or ``slopes``."""
 
     family: str
     persons: int
@@ -77,6 +79,11 @@ class Setting:
         x = rng.uniform(-1, 1, (len(who), 2))
         if self.kind == "alike":
             x = (own + x) / 2.0
+        if self.kind == "rare":  # of 5% of all rows, and of 15%, mostly all rows of a person
+            z = np.sqrt([0.0, 0.8]) * ndtri((own + 1.0) / 2.0) + np.sqrt([1.0, 0.2]) * ndtri(
+                (x + 1.0) / 2.0
+            )
+            x = 1.0 * (z < ndtri([0.05, 0.15]))
         eta = float(at["c"]) + x @ np.asarray(at["b"])
         if self.kind == "slopes":
             lower = np.zeros((2, 2))
@@ -128,6 +135,8 @@ class Setting:
         start["chol"] = [0.5, 0.0, 0.5]
         model = self.model(self.rows(start, np.random.default_rng(0)), effects)
         domain: dict[str, Any] = {"x": (-1.0, 1.0), "y": {0, 1}}
+        if self.kind == "rare":
+            domain["x"] = {0.0, 1.0}
         if self.family != "logistic":
             domain["y"] = (0.0, MOST_COUNT) if self.family in COUNTS else (-WIDEST, WIDEST)
         if not effects:

@@ -56,7 +56,9 @@ class PersonMoments:
         density, has = self.density, self.density.has_rows(reference.rows)
         share = has / has.sum(axis=1)[:, None]
         flat = CovariateReference(
-            rows_of(density, reference.rows), (reference.weights[:, None] * share).ravel()
+            rows_of(density, reference.rows),
+            (reference.weights[:, None] * share).ravel(),
+            units_of_rows(density, reference.units),
         )
         found = self.inner.moved(flat, noisy, sd, n)
         rows = dict(reference.rows)
@@ -72,7 +74,7 @@ class PersonMoments:
                     values = _like(source, whole, values)
                 rows[source.name] = values
         weights = np.asarray(found.weights).reshape(has.shape).sum(axis=1)
-        return CovariateReference(rows, weights / weights.sum())
+        return CovariateReference(rows, weights / weights.sum(), reference.units)
 
     def refined(self, moved: CovariateReference) -> PersonMoments:
         """The same stage around a moved reference."""
@@ -123,6 +125,19 @@ def rows_of(density: PersonDensity, rows: Rows) -> dict[str, np.ndarray]:
             found[source.name] = values.reshape(-1, *values.shape[2:])
         else:
             found[source.name] = np.repeat(values, density.width, axis=0)
+    return found
+
+
+def units_of_rows(density: PersonDensity, units: Rows) -> dict[str, np.ndarray]:
+    """Uniform numbers of the levels of single rows; the number of rows of a person is kept."""
+    found = {}
+    for source in density.covariates:
+        if source.name in units and source.name != density.count:
+            unit = np.asarray(units[source.name])
+            if is_of_rows(density, source):
+                found[source.name] = unit.reshape(len(unit) * density.width, -1)
+            else:
+                found[source.name] = np.repeat(unit, density.width, axis=0)
     return found
 
 

@@ -24,6 +24,7 @@ import pymc as pm
 from pytensor.graph.basic import Variable
 
 from pymc_private.errors import DomainError
+from pymc_private.models.bambi import formula_name
 from pymc_private.models.data_variables import Source, underlying_array
 from pymc_private.models.domains import Categories
 
@@ -93,14 +94,19 @@ def checked_reference(private: DeclaredData, reference: Any) -> dict[Source, np.
     """
     if reference is None:
         return {}
-    names = {name: s for s in private.sources for name in (s.name, *s.aliases)}
+    names = {
+        name: source
+        for source in private.sources
+        for name in (formula_name(source.name), *source.aliases, source.name)
+        if name
+    }
     entries = _reference_entries(reference)
     unknown = [name for name in entries if name not in names]
     if unknown:
         raise DomainError(
             "reference= holds what is no private variable of the model",
             got=", ".join(unknown),
-            allowed=", ".join(names),
+            allowed=", ".join(formula_name(s.name) or s.name for s in private.sources),
             do="leave it out: reference[[...]]" if hasattr(reference, "columns") else None,
         )
     found = {names[name]: values for name, values in entries.items()}

@@ -119,6 +119,20 @@ def test_a_covariate_without_columns_is_declared():
     assert pmp.privatize(model, records="row", domain={"X": (-1, 1), "y": (-3, 3)}).n == N
 
 
+def test_variables_of_a_formula_go_by_their_names(x):
+    bambi = pytest.importorskip("bambi")
+    table = pd.DataFrame({"age": x[:, 0].clip(-1, 1), "y": np.zeros(N)})
+    priors = {name: bambi.Prior("Normal", mu=0, sigma=1) for name in ("Intercept", "age")}
+    priors["sigma"] = bambi.Prior("HalfNormal", sigma=1)
+    model = bambi.Model("y ~ age", table, priors=priors, center_predictors=False)
+    private = pmp.privatize(model, records="__obs__", domain={"age": (-1, 1), "y": (-3, 3)})
+    other = np.random.default_rng(8).uniform(-1, 1, N)
+    found = pmp.calibrate(private, release="summary", reference={"age": other}, **BUDGET)
+    assert any("reference=" in claim for claim in found.claims)
+    with pytest.raises(DomainError, match=r"(?s)got: z.*allowed: .*age"):
+        pmp.calibrate(private, release="summary", reference={"z": other}, **BUDGET)
+
+
 def test_hashes_are_the_same_in_parts(monkeypatch, declared, x):
     monkeypatch.setattr(reference_rows, "CHUNK", 7)
     with pytest.raises(DomainError, match="holds rows of the private data"):

@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from pymc_private.models.data_variables import Source
+from pymc_private.models.domains import Categories
 from pymc_private.summaries.persons.person_density import PersonDensity
 from pymc_private.summaries.scores.clipped_scores import Rows
 from pymc_private.summaries.scores.reference import (
@@ -113,7 +114,8 @@ def _of_row(density: PersonDensity, source: Source) -> tuple[int, ...]:
 
 def _like(source: Source, whole: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The mean over places of numbers; of what is no quantity, the first."""
-    return whole if np.ptp(values, axis=1).any() and not source.is_whole else values[:, 0]
+    is_number = not (source.is_whole or _has_levels(source))
+    return whole if np.ptp(values, axis=1).any() and is_number else values[:, 0]
 
 
 def rows_of(density: PersonDensity, rows: Rows) -> dict[str, np.ndarray]:
@@ -129,16 +131,27 @@ def rows_of(density: PersonDensity, rows: Rows) -> dict[str, np.ndarray]:
 
 
 def units_of_rows(density: PersonDensity, units: Rows) -> dict[str, np.ndarray]:
-    """Uniform numbers of the levels of single rows; the number of rows of a person is kept."""
+    """Uniform numbers of the levels of single rows.
+
+    What a person has once comes first: drawn before what differs between rows, it is the same at
+    all places of the person. Where levels of rows are known, it keeps its level, as the number of
+    rows always does.
+    """
+    drawn = [s for s in density.covariates if s.name in units and s.name != density.count]
+    rows = [s for s in density.covariates if is_of_rows(density, s) and _has_levels(s)]
+    persons = [s for s in drawn if not is_of_rows(density, s)]
     found = {}
-    for source in density.covariates:
-        if source.name in units and source.name != density.count:
+    if all(s.name in units for s in rows):
+        found = {s.name: np.repeat(units[s.name], density.width, axis=0) for s in persons}
+    for source in drawn:
+        if is_of_rows(density, source):
             unit = np.asarray(units[source.name])
-            if is_of_rows(density, source):
-                found[source.name] = unit.reshape(len(unit) * density.width, -1)
-            else:
-                found[source.name] = np.repeat(unit, density.width, axis=0)
+            found[source.name] = unit.reshape(len(unit) * density.width, -1)
     return found
+
+
+def _has_levels(source: Source) -> bool:
+    return isinstance(source.domain, Categories)
 
 
 def flat_reference(density: PersonDensity, reference: CovariateReference) -> CovariateReference:

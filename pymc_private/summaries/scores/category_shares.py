@@ -71,6 +71,9 @@ class CategoryShares:
     ) -> CovariateReference:
         """A reference whose levels have the shares that noisy numbers of records tell.
 
+        Entries are drawn independent of each other: numbers of records do not tell how they go
+        together. The curvature does.
+
         Parameters
         ----------
         reference : CovariateReference

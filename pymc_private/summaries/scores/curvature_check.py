@@ -156,7 +156,8 @@ def weak_curvature(least: float) -> Caution:
     return Caution(
         f"the noisy curvature has an eigenvalue of {least:.3g} noise standard deviations "
         f"({WARN_EIGENVALUE:g} or more is well determined): some direction of the parameters is "
-        "hardly measured. More records, a larger epsilon or fewer parameters help",
+        "hardly measured. More records, a larger epsilon or fewer parameters help: leave out a "
+        "column that hardly varies or is a sum of others",
         refuse=least < REFUSE_EIGENVALUE,
     )
 

@@ -8,10 +8,10 @@ P(level | earlier entries) linear in the indicators of these,
 
     P(level l of entry b) = share_l + (indicators of entries before b - their means) S_b,
 
-held within 0 and 1, means and covariances of all indicators are those from which the shares and the
-regressions S_b were computed. No level gets fewer than a few rows; their weights are raked
-(`category_levels.raked`). Entries whose rows are known (a public sample, all combinations of few
-levels, groups) keep them, and come first.
+means and covariances of all indicators are those from which the shares and the regressions S_b were
+computed, as far as no probability has to be held within 0 and 1. No level gets fewer than a few
+rows; their weights are raked (`category_levels.raked`). Entries whose rows are known (a public
+sample, all combinations of few levels, groups) keep them, and come first.
 """
 
 from __future__ import annotations
@@ -26,10 +26,14 @@ from pymc_private.summaries.scores.clipped_scores import Rows
 
 LEAST_ROWS, MOST_OF_EQUAL = 4.0, 0.5
 """Rows of a level at least, but no more than so much of equal shares."""
-ROUNDS, SHIFTS = 3, 8
-"""Draws until weighted shares are the wanted ones, and shifts of probabilities held in [0, 1]."""
-TINY, STEEPEST = 1e-9, 1e3
-"""Added to chances, so that those of a row are never all 0; and the largest regression."""
+ROUNDS = 3
+"""Draws until weighted shares are about the wanted ones."""
+SHIFTS = 8
+"""Shifts of probabilities that are held within 0 and 1, until their means are the wanted ones."""
+TINY = 1e-9
+"""Added to probabilities, so that those of a row are never all 0."""
+STEEPEST = 1e3
+"""Largest regression: a number that is never reached, so that none overflows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +54,9 @@ class WantedLevels:
 
 
 def in_drawing_order(blocks: Sequence[CategoryLevels], units: Rows) -> list[int]:
-    """Places of the entries whose rows are known, and then of the others."""
-    return sorted(range(len(blocks)), key=lambda k: blocks[k].source.name in units)
+    """Places of the entries whose rows are known, and then of the others as `units` has them."""
+    place = {name: k for k, name in enumerate(units)}
+    return sorted(range(len(blocks)), key=lambda k: place.get(blocks[k].source.name, -1))
 
 
 def drawn_levels(
@@ -75,7 +80,7 @@ def drawn_levels(
     if not any(each.block.source.name in units for each in wanted):
         return rows
     shares = [each.shares / each.shares.sum() for each in wanted]
-    aims = shares
+    aims = shares  # probabilities, raised where weighted shares come out too small
     for _ in range(ROUNDS):
         rows = _drawn(rows, units, weigh(rows), wanted, aims)
         weights = weigh(rows)
@@ -130,7 +135,7 @@ def _with_least(shares: np.ndarray, count: int) -> np.ndarray:
 
 
 def _held(chances: np.ndarray, aim: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Chances (N, L) within 0 and 1, shifted so that their means stay at `aim` (L,)."""
+    """Chances (N, L), shifted until their means are `aim` (L,) when held within 0 and 1."""
     found = np.clip(chances, 0.0, 1.0)
     for _ in range(SHIFTS):
         found = np.clip(found + (aim - share @ found), 0.0, 1.0)

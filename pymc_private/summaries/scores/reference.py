@@ -552,7 +552,7 @@ def _mean_and_covariance(second: np.ndarray) -> tuple[float, np.ndarray, np.ndar
 
 
 def _regression(covariance: np.ndarray, width: int, ridge: float) -> np.ndarray:
-    """Slopes of the numbers on the indicators, shape (numbers, indicators)."""
+    """Slopes of the first `width` columns on the others, shape (width, others)."""
     inner = covariance[width:, width:]
     damped = symmetric_part(inner) + ridge * np.eye(len(inner))
     return covariance[:width, width:] @ np.linalg.pinv(damped, rcond=1e-10, hermitian=True)

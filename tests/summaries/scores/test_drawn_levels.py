@@ -15,7 +15,11 @@ from pymc_private.summaries.noise import SimulatedNoise, largest_mu
 from pymc_private.summaries.scores import reference as module
 from pymc_private.summaries.scores.category_levels import category_levels
 from pymc_private.summaries.scores.category_shares import CategoryShares
-from pymc_private.summaries.scores.drawn_levels import WantedLevels, drawn_levels
+from pymc_private.summaries.scores.drawn_levels import (
+    WantedLevels,
+    drawn_levels,
+    in_drawing_order,
+)
 from pymc_private.summaries.scores.model_scores import score_mechanism
 from pymc_private.summaries.scores.reference import (
     CovariateReference,
@@ -124,6 +128,72 @@ def test_no_released_number_stops_it(shares, slope):
     ]
     rows = drawn_levels(large.rows, large.units, lambda _: large.weights, wanted)
     assert np.isin(rows["g"], [0, 1, 2]).all()
+
+
+def test_levels_follow_those_that_are_known():
+    """A conditional table given a group whose rows are known, means of its indicators unequal."""
+    _, density = reader(source("g", Categories(range(3))), source("h", Categories(range(3))))
+    rng = np.random.default_rng(4)
+    count, table = 6000, np.array([[0.7, 0.2, 0.1], [0.2, 0.3, 0.5], [0.1, 0.8, 0.1]])
+    rows = {"g": rng.choice(3, count, p=[0.6, 0.3, 0.1]).astype(float), "h": np.zeros(count)}
+    g, h = category_levels(density.covariates)
+    units = {"h": rng.random((count, 1))}
+    assert in_drawing_order([h, g], units) == [1, 0]
+    assert in_drawing_order([g, h], {"h": units["h"], "g": units["h"]}) == [1, 0]
+    shares = np.array([0.6, 0.3, 0.1])
+    slopes = (table[1:] - table[0])[:, 1:]
+    wanted = [WantedLevels(g, shares), WantedLevels(h, shares @ table, slopes)]
+    weights = np.full(count, 1.0 / count)
+    drawn = drawn_levels(rows, units, lambda _: weights, wanted)
+    assert (drawn["g"] == rows["g"]).all()
+    found = [np.bincount(drawn["h"][drawn["g"] == k].astype(int)) for k in range(3)]
+    assert np.array([f / f.sum() for f in found]) == pytest.approx(table, abs=0.04)
+
+
+def test_shares_stay_where_probabilities_are_held_within_0_and_1():
+    """Such steep regressions that most rows have a probability of 0 or 1."""
+    _, density = reader(source("g", Categories(range(2))), source("h", Categories(range(2))))
+    rng = np.random.default_rng(5)
+    rows = {"g": 1.0 * (rng.random(2000) < 0.3), "h": np.zeros(2000)}
+    g, h = category_levels(density.covariates)
+    wanted = [
+        WantedLevels(g, np.array([0.7, 0.3])),
+        WantedLevels(h, np.array([0.5, 0.5]), np.array([[3.0]])),
+    ]
+    weights = np.full(2000, 1 / 2000)
+    drawn = drawn_levels(rows, {"h": rng.random((2000, 1))}, lambda _: weights, wanted)
+    assert drawn["h"].mean() == pytest.approx(0.5, abs=0.03)
+    assert drawn["h"][drawn["g"] == 1.0].mean() == 1.0
+
+
+def test_weighted_shares_are_reached_where_weights_go_with_levels():
+    _, density = reader(source("h", Categories(range(2))))
+    units = {"h": (np.arange(1000.0)[:, None] + 0.5) / 1000}
+    (h,) = category_levels(density.covariates)
+    wanted = [WantedLevels(h, np.array([0.8, 0.2]))]
+
+    def weigh(rows):
+        return np.where(rows["h"] == 1.0, 0.25, 1.0)
+
+    drawn = drawn_levels({"h": np.zeros(1000)}, units, weigh, wanted)
+    weights = weigh(drawn)
+    assert weights @ drawn["h"] / weights.sum() == pytest.approx(0.2, abs=0.01)
+
+
+def test_the_second_sum_draws_anew():
+    columns = source("F", Categories([0.0, 1.0]), (12,))
+    private, density = reader(columns)
+    large = reference_rows(private, density, 128)
+    stage = covariate_moments(density, large)
+    f = flags(np.random.default_rng(1))
+    seen = {"F": f, "x": np.zeros(N)}
+    other = {"F": 1.0 - f, "x": np.zeros(N)}
+    first = stage.moved(large, *noisy_sum(stage, other, 1e6), N)
+    second = stage.refined(first)
+    moved = second.moved(first, *noisy_sum(second, seen, 1e6), N)
+    assert moved.units is large.units
+    assert moved.weights @ moved.rows["F"] == pytest.approx(f.mean(axis=0), abs=0.06)
+    assert effective_rows(moved) > 40
 
 
 # ---- the whole road ----------------------------------------------------------------------------

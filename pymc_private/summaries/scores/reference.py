@@ -488,6 +488,8 @@ class CovariateMoments:
         self, reference: CovariateReference, mean: np.ndarray, covariance: np.ndarray, noise: float
     ) -> CovariateReference:
         """Rows whose levels have the noisy shares, and the noisy covariances with each other."""
+        if not self._indicators:
+            return reference
         w, blocks = self._width, self._indicators
         shares = self._by_entry(mean[w:])
         starts = w + np.cumsum([0, *(block.width for block in blocks)])

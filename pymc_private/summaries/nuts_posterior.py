@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -21,6 +22,8 @@ from pymc_private.summaries.protocol import Mechanism
 DRAWS, TUNE, CHAINS = 400, 500, 2
 MOST_SPREAD = 1.05
 """R-hat above which chains have not found the posterior."""
+ENOUGH, LONGER = 100.0, 4
+"""Independent draws that are enough, and how much longer chains are run anew that give fewer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,18 +58,27 @@ def nuts_draws(
     pymc.SamplingError
         The chains cannot start.
     """
-    parameters = mechanism.parameters
     with quiet_sampling(), noise_aware_model(private, mechanism, released):
-        idata = pm.sample(
-            DRAWS, tune=TUNE, chains=CHAINS, cores=1, random_seed=int(rng.integers(2**31)),
-            progressbar=False, compute_convergence_checks=False,
-        )  # fmt: skip
-    posterior, count = to_dataset(idata), CHAINS * DRAWS
+        for longer in (1, LONGER):
+            found = _chains(mechanism.parameters, longer, rng)
+            if found.independent >= ENOUGH:
+                break
+    return found
+
+
+def _chains(parameters: Any, longer: int, rng: np.random.Generator) -> NutsDraws:
+    """Draws from chains of the model of the context, so many times as long as usual."""
+    draws, tune = longer * DRAWS, longer * TUNE
+    idata = pm.sample(
+        draws, tune=tune, chains=CHAINS, cores=1, random_seed=int(rng.integers(2**31)),
+        progressbar=False, compute_convergence_checks=False,
+    )  # fmt: skip
+    posterior, count = to_dataset(idata), CHAINS * draws
     natural = {
         name: posterior[name].to_numpy().reshape(count, *shape)
         for name, shape in parameters.shapes.items()
     }
     points = parameters.unconstrained(natural)
-    effective, spread = chain_quality(points.reshape(CHAINS, DRAWS, -1))
+    effective, spread = chain_quality(points.reshape(CHAINS, draws, -1))
     agree = np.isfinite(effective) and spread <= MOST_SPREAD
     return NutsDraws(points, np.full(count, 1.0 / count), effective if agree else 0.0)

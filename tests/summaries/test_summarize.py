@@ -566,6 +566,16 @@ def test_nuts_finds_what_importance_sampling_does_not(plan, monkeypatch):
         plan.coverage(simulations=1, draws=400, progressbar=False)
 
 
+def test_chains_that_are_too_short_are_run_anew_and_longer(plan, monkeypatch):
+    one = WeightedDraws(np.zeros((400, 1)), np.eye(400)[0])
+    monkeypatch.setattr(simulated_summaries, "importance_draws", lambda *words, **more: one)
+    monkeypatch.setattr(nuts_posterior, "DRAWS", 30)  # 60 draws are never 100 independent ones
+    monkeypatch.setattr(nuts_posterior, "LONGER", 16)
+    found = SimulatedSummaries(plan, 400, np.random.default_rng(3)).posterior_at(np.zeros((1, 1)))
+    assert len(found.points) == 2 * 16 * 30
+    assert found.effective > 100
+
+
 # ---- the report ----------------------------------------------------------------------------------
 def test_the_report_says_first_what_the_summary_tells(plan):
     book = ledger()

@@ -12,6 +12,7 @@ import pymc_private as pmp
 from pymc_private.models.domains import Categories, Interval
 from pymc_private.summaries.importance import importance_draws
 from pymc_private.summaries.noise import SimulatedNoise, largest_mu
+from pymc_private.summaries.scores import model_scores
 from pymc_private.summaries.scores import reference as module
 from pymc_private.summaries.scores.category_levels import category_levels
 from pymc_private.summaries.scores.category_shares import CategoryShares
@@ -232,7 +233,34 @@ def test_a_model_with_twelve_dummies_is_learned():
     assert np.median([distance(seed) for seed in range(3)]) < 2.0
 
 
-def test_with_weights_alone_it_is_not(monkeypatch):
+def test_a_reference_moved_by_weights_alone_is_caught(monkeypatch):
     """The planted fault, on the whole road."""
     keep_levels(monkeypatch)
     assert np.median([distance(seed) for seed in range(3)]) > 3.0
+
+
+def least_steepness(seed: int) -> float:
+    """Give the least steepness of the small reference's means, where the large one's is 1."""
+    n = 10_000
+    made, rng = (
+        score_mechanism(private_model(n), largest_mu(1.0, 1e-6)),
+        np.random.default_rng(seed),
+    )
+    f = flags(rng, n)
+    y = rng.random(n) < 1.0 / (1.0 + np.exp(-f @ rng.normal(size=12)))
+    pooled = made.pooled(made.release({"F": f, "y": 1.0 * y}, SimulatedNoise(rng)))
+    values, vectors = np.linalg.eigh(pooled.precision)
+    whole = vectors @ np.diag(np.sqrt(values)) @ vectors.T
+    part = whole - pooled.projection @ pooled.slope
+    return float(np.linalg.svd(part @ np.linalg.inv(whole))[1][-1])
+
+
+def test_many_dummies_have_rows_enough_for_the_shape_of_the_likelihood():
+    assert np.mean([least_steepness(seed) for seed in range(3)]) > 0.45
+
+
+def test_a_reference_with_the_rows_of_numbers_is_caught(monkeypatch):
+    """The planted fault: far from the mode a term linear in the parameters would take over."""
+    monkeypatch.setattr(model_scores, "ROWS_OF_INDICATOR_OF_LEVELS", 0)
+    monkeypatch.setattr(model_scores, "LARGE_ROWS_OF_INDICATOR", 0)
+    assert np.mean([least_steepness(seed) for seed in range(3)]) < 0.4

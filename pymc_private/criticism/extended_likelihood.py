@@ -196,7 +196,9 @@ class _Whole:
         mass = old.node_mass(self.fitted, old.center[None])[0]
         self._refuse_other_density()
         means = mass @ self.terms[:, -k:]
-        slope = np.concatenate([self.slope, large.slope]) - self._slope_of_nodes(mass)
+        projection = _beside(old.projection, np.eye(k))
+        stretched = _beside(old.stretched, np.eye(k))
+        slopes = projection @ np.concatenate([self.slope, large.slope])
         noise = np.full(k, self.part.forecasts[0].noise_sd ** 2)
         if not seen:
             noise = UNSEEN * np.maximum(noise, np.diag(large.covariance))
@@ -206,10 +208,12 @@ class _Whole:
             base=old.base,
             node_terms=np.concatenate([self.terms, old.node_terms[:, -1:]], axis=1),
             correction=np.concatenate([old.correction, large.mean - means]),
-            slope=slope,
             center=self.center,
-            projection=_beside(old.projection, np.eye(k)),
+            projection=projection,
             outcome_projection=_beside(old.outcome_projection, np.eye(k)),
+            stretched=stretched,
+            level=np.append(old.level, np.zeros(k)),
+            slope=slopes - stretched @ self._slope_of_nodes(mass),
             observed=np.append(old.observed, self.sums),
             outcome_covariance=_bordered(
                 old.outcome_covariance, old.outcome_projection @ self.cross, large.covariance
@@ -219,7 +223,6 @@ class _Whole:
             curvature_noise=_with_numbers(old.curvature_noise, k),
             reference_noise=cast(RoundNoise, _with_numbers(old.reference_noise, k)),
         )
-        slopes = whole.projection @ np.concatenate([self.slope, large.slope])
         sigma = whole.outcome_covariance + whole.noise_covariance
         return replace(whole, precision=slopes.T @ np.linalg.solve(sigma, slopes))
 

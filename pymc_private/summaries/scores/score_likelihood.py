@@ -24,8 +24,12 @@ G = F^-1/2 B' Sigma^-1,
 
     G z ~ N(G m(theta), v(theta)/v(theta^) G L V L' G' + G diag(s^2) G' + the two others),
 
-v the second moment of the projected terms, whose ratio is held within 1/20 and 20. Nothing but
-released numbers and the model enters.
+m on a small reference with the value and the first derivatives of a large one at theta^: with W and
+N the derivatives of G m on the two, G m(theta) = G m_W(theta^) + S G (m_N(theta) - m_N(theta^)),
+S = W N^-1, which is bounded where scores are; what the bounds of S leave is linear in theta. (Were
+all of W - N linear, it would take over away from theta^: posteriors had second modes.) v is the
+second moment of the projected terms, whose ratio is held within 1/20 and 20. Nothing but released
+numbers and the model enters.
 
 The two others grow with the means, that is, away from theta^, so that what scores say against a
 parameter is bounded. With many groups posteriors then strayed to larger scales of the outcomes, and
@@ -62,6 +66,8 @@ from pymc_private.summaries.scores.symmetric import matrix_power, symmetric_part
 
 LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO = 0.05, 20.0
 """Between these the variance of outcomes may move away from theta^."""
+MOST_STRETCH = 4.0
+"""S stretches no direction by more than this, nor less than its inverse."""
 MOST_NUMBERS = 150_000
 """Numbers of one batch: parameter vectors times nodes."""
 PILOT_ERROR = 0.01
@@ -80,8 +86,8 @@ class PooledLikelihood:
     """The likelihood of released scores as named constants: p normal numbers of nonlinear mean.
 
     At theta, node masses are w = softmax_q(log p(y_q | x, theta) + base), the means of all rounds
-    m = (w . node_terms)[:-1] + correction + slope (theta - center), the ratio of variances
-    v = clip((w . node_terms)[-1]), and the residual r = observed - projection m is normal with
+    m = (w . node_terms)[:-1] + correction, the ratio of variances v = clip((w . node_terms)[-1]),
+    and the residual r = observed - level - stretched m - slope (theta - center) is normal with
     covariance v outcome_covariance + noise_covariance + curvature_noise(m) + reference_noise(m).
 
     Attributes
@@ -96,12 +102,18 @@ class PooledLikelihood:
         rounds there may be other sums over the records (see `criticism.extended_likelihood`), whose
         means have no noise that is quadratic in them.
     correction : array, shape (T p,)
-    slope : array, shape (T p, p)
-        What a larger reference adds to the means at theta^, in value and first order.
+        What a larger reference adds to the means at theta^.
     center : array, shape (p,)
         theta^.
     projection, outcome_projection : array, shape (p, T p)
-        The second one, G L, takes psi of all rounds to its part of the projected numbers.
+        The first takes what was released to `observed`; the second, G L, takes psi of all rounds to
+        its part of the projected numbers.
+    stretched : array, shape (p, T p)
+        S times `projection`.
+    level : array, shape (p,)
+        With it the mean at theta^ is that of the larger reference.
+    slope : array, shape (p, p)
+        What S leaves of the derivatives of the larger reference; mostly 0.
     observed : array, shape (p,)
     outcome_covariance, noise_covariance, precision : array, shape (p, p)
         `precision` is F.
@@ -114,10 +126,12 @@ class PooledLikelihood:
     base: np.ndarray
     node_terms: np.ndarray
     correction: np.ndarray
-    slope: np.ndarray
     center: np.ndarray
     projection: np.ndarray
     outcome_projection: np.ndarray
+    stretched: np.ndarray
+    level: np.ndarray
+    slope: np.ndarray
     observed: np.ndarray
     outcome_covariance: np.ndarray
     noise_covariance: np.ndarray
@@ -157,8 +171,8 @@ class PooledLikelihood:
                 sums, ratio = self.sums(mass)
                 value = self.independent.log_density(sums, ratio, theta)
                 return np.where(np.isfinite(value), value, -np.inf)
-            means, ratio = self.moments(mass, theta)
-            residual = self.observed - means @ self.projection.T
+            means, ratio = self.moments(mass)
+            residual = self.residual(means, theta)
             covariance = self.covariance(means, ratio)
         usable = np.isfinite(covariance).all(axis=(1, 2)) & np.isfinite(residual).all(axis=1)
         found = np.full(len(theta), -np.inf)
@@ -174,10 +188,15 @@ class PooledLikelihood:
         mass /= mass.sum(axis=2, keepdims=True)
         return mass.reshape(len(theta), -1)
 
-    def moments(self, mass: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means of all rounds (S, T p) and the ratio of variances (S,) at node masses (S, N Q)."""
         sums, ratio = self.sums(mass)
-        return sums + self.correction + (theta - self.center) @ self.slope.T, ratio
+        return sums + self.correction, ratio
+
+    def residual(self, means: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """What was observed less its mean, (S, p), at means (S, T p) and parameters (S, p)."""
+        expected = self.level + means @ self.stretched.T
+        return self.observed - expected - (theta - self.center) @ self.slope.T
 
     def sums(self, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The sums over the nodes alone (S, T p), and the ratio of variances (S,)."""
@@ -305,16 +324,20 @@ def pooled_likelihood(
     curvature_noise, reference_noise = geometry.noises(projection, *sds)
     outcomes = _times(np.swapaxes(geometry.spread, 1, 2), projection.T).T
     values, base = _node_base(model, center, small[0], narrow.at.mass)
+    of_sums = _times(np.swapaxes(geometry.scaling, 1, 2), projection.T).T
+    stretch, rest = _stretch(of_sums @ wide.slope, of_sums @ narrow.slope)
     return PooledLikelihood(
         rows=small[0],
         values=values,
         base=base,
         node_terms=_node_terms(terms, outcomes, mass, kinds, small[1]),
         correction=wide.mean - narrow.mean,
-        slope=wide.slope - narrow.slope,
         center=center,
-        projection=_times(np.swapaxes(geometry.scaling, 1, 2), projection.T).T,
+        projection=of_sums,
         outcome_projection=outcomes,
+        stretched=stretch @ of_sums,
+        level=(np.eye(len(center)) - stretch) @ (of_sums @ wide.mean),
+        slope=rest,
         observed=projection @ np.concatenate([r.value for r in releases]),
         outcome_covariance=projection @ spread @ projection.T,
         noise_covariance=projection @ noise @ projection.T,
@@ -322,6 +345,14 @@ def pooled_likelihood(
         curvature_noise=curvature_noise,
         reference_noise=reference_noise,
     )
+
+
+def _stretch(wide: np.ndarray, narrow: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """S with S narrow = wide as far as its bounds allow, and wide - S narrow."""
+    whole = np.linalg.lstsq(narrow.T, wide.T, rcond=None)[0].T
+    left, sizes, right = np.linalg.svd(whole)
+    stretch = (left * np.clip(sizes, 1.0 / MOST_STRETCH, MOST_STRETCH)) @ right
+    return stretch, wide - stretch @ narrow
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from pymc_private.summaries.lattice import unpack_symmetric
+from pymc_private.summaries.scores import score_likelihood as module
 from pymc_private.summaries.scores.clipped_scores import ClippedScore, score_rows
 from pymc_private.summaries.scores.pilot import (
     NoisyScore,
@@ -126,8 +127,8 @@ def test_means_at_the_center_are_those_of_the_large_reference():
     )
     # Outcomes were replaced by their model, so that every residual at the truth is 0 ...
     mass = model_at_point(model, truth, small).mass.reshape(1, -1)
-    means, ratio = pooled.moments(mass, truth[None])
-    np.testing.assert_allclose(means @ pooled.projection.T, pooled.observed[None], atol=1e-7)
+    means, ratio = pooled.moments(mass)
+    np.testing.assert_allclose(pooled.residual(means, truth[None]), 0.0, atol=1e-7)
     np.testing.assert_allclose(ratio, 1.0, atol=1e-10)
     # ... and the likelihood is largest about there.
     steps = np.concatenate([np.eye(4), -np.eye(4)]) * 0.05
@@ -145,3 +146,38 @@ def test_the_mode_of_exact_releases_is_the_truth():
     )
     np.testing.assert_allclose(mode, truth, atol=2e-3)
     assert np.linalg.eigvalsh(covariance)[0] > 0
+
+
+def second_rise() -> float:
+    """Give the most that a likelihood rises again away from its mode, of a steeper reference."""
+    model = Poisson(np.zeros(3), np.ones(3))
+    truth = np.array([0.8, 0.5, 0.0])
+    x, weights, releases = setting(model, [truth], rows=200)
+    steep = np.argsort(-np.abs(x["x"][:, 0]))[:40]
+    public, _ = releases[0].clipped.moments(weights)
+    pooled = pooled_likelihood(
+        model,
+        releases,
+        Curvature(public, public, 4.0),
+        truth,
+        np.eye(3) / N,
+        (x, weights),
+        ({"x": x["x"][steep]}, np.full(40, N / 40)),
+        0.2,
+    )
+    rises = []
+    for direction in np.concatenate([np.eye(3), -np.eye(3)]):
+        steps = np.linspace(0.0, 4.0, 41)[:, None]
+        values = pooled.log_likelihood(model, truth + steps * direction)
+        rises.append((values - np.minimum.accumulate(values)).max())
+    return float(np.max(rises))
+
+
+def test_a_likelihood_has_no_second_mode_where_its_reference_is_steeper():
+    assert second_rise() < 1.0
+
+
+def test_a_correction_that_is_linear_in_the_parameters_is_caught(monkeypatch):
+    """The planted fault: it outgrows the scores, which are bounded."""
+    monkeypatch.setattr(module, "MOST_STRETCH", 1.0)
+    assert second_rise() > 4.0

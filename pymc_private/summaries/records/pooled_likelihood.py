@@ -42,6 +42,7 @@ from pymc_private.summaries.records.record_scores import WholeRecordDensity
 from pymc_private.summaries.records.record_simulator import MadeUpRecords
 from pymc_private.summaries.scores.score_model import checked_potential
 from pymc_private.summaries.scores.symmetric import matrix_power
+from pymc_private.summaries.stretched_mean import stretch
 
 REFERENCE_RECORDS, MIXTURE = 1000, 8
 """Reference records, and the parameter vectors that they are simulated at."""
@@ -70,11 +71,11 @@ class PooledRecordLikelihood:
     base : array, shape (N,)
         Minus the log density of the mixture that the records are from.
     terms : array, shape (N, p)
-        n G psi.
+        n S G psi, with the slope of more records at theta^ (`stretched_mean`).
     observed : array, shape (p,)
         G z, less what more records add to the mean at theta^.
     slope : array, shape (p, p)
-        What they add to its derivative.
+        What S leaves of their slope; mostly 0.
     center, covariance : array, shapes (p,) and (p, p)
         theta^ and a normal approximation there.
     expected : array, shape (p,)
@@ -236,10 +237,13 @@ def _corrected(
     mass = trial.mass(model.density, center[None])[0]
     scores = model.density.at(center).scores(reference.outcomes, reference.kinds)
     known = (psi * mass[:, None]).T @ scores - np.outer(mass @ psi, mass @ scores)
+    grown, rest = stretch(n * projection @ found.slope, n * projection @ known)
+    grown_terms = trial.terms @ grown.T
     return replace(
         trial,
-        observed=projection @ (expected + n * mass @ psi),
-        slope=n * projection @ (found.slope - known),
+        terms=grown_terms,
+        observed=projection @ expected + mass @ grown_terms,
+        slope=rest,
         expected=projection @ expected,
     )
 

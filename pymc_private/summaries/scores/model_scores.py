@@ -36,9 +36,8 @@ SMALL_ROWS, SMALL_ROWS_OF_LEVELS = 40, 100
 ROWS_OF_INDICATOR, ROWS_OF_INDICATOR_OF_LEVELS, LARGE_ROWS_OF_INDICATOR = 12, 24, 48
 MOST_ROWS, MOST_LARGE_ROWS, MOST_OF_ENTRY = 256, 1024, 4
 """About so many rows for each indicator of a category that is drawn with others, and at most so
-many; an entry with more levels than that counts as a number would. Of 40 rows with nine rare levels
-the likelihood was a fifth to twice as steep as it should be, which a term linear in the parameters
-corrects near the mode only: a Poisson regression had a second mode, of 6%."""
+many; an entry with more levels than that counts as a number would. On 40 rows with nine rare levels
+means were a fifth to twice as steep as on 1024."""
 LARGE_BY_LEVEL = RowsPerLevel(LARGE_ROWS, least=8, most=1024)
 """Rows in each group where records read coefficients of their own group."""
 LEAST_OF_SMALL, MOST_OF_SMALL = 4, 256

@@ -24,12 +24,9 @@ G = F^-1/2 B' Sigma^-1,
 
     G z ~ N(G m(theta), v(theta)/v(theta^) G L V L' G' + G diag(s^2) G' + the two others),
 
-m on a small reference with the value and the first derivatives of a large one at theta^: with W and
-N the derivatives of G m on the two, G m(theta) = G m_W(theta^) + S G (m_N(theta) - m_N(theta^)),
-S = W N^-1, which is bounded where scores are; what the bounds of S leave is linear in theta. (Were
-all of W - N linear, it would take over away from theta^: posteriors had second modes.) v is the
-second moment of the projected terms, whose ratio is held within 1/20 and 20. Nothing but released
-numbers and the model enters.
+G m on a small reference, with value and derivatives of a large one at theta^ (`stretched_mean`). v
+is the second moment of the projected terms, whose ratio is held within 1/20 and 20. Nothing but
+released numbers and the model enters.
 
 The two others grow with the means, that is, away from theta^, so that what scores say against a
 parameter is bounded. With many groups posteriors then strayed to larger scales of the outcomes, and
@@ -63,11 +60,10 @@ from pymc_private.summaries.scores.quadratic_noise import (
 )
 from pymc_private.summaries.scores.row_products import RowBlocks, without_zeros
 from pymc_private.summaries.scores.symmetric import matrix_power, symmetric_part
+from pymc_private.summaries.stretched_mean import stretch
 
 LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO = 0.05, 20.0
 """Between these the variance of outcomes may move away from theta^."""
-MOST_STRETCH = 4.0
-"""S stretches no direction by more than this, nor less than its inverse."""
 MOST_NUMBERS = 150_000
 """Numbers of one batch: parameter vectors times nodes."""
 PILOT_ERROR = 0.01
@@ -109,7 +105,7 @@ class PooledLikelihood:
         The first takes what was released to `observed`; the second, G L, takes psi of all rounds to
         its part of the projected numbers.
     stretched : array, shape (p, T p)
-        S times `projection`.
+        S times `projection` (`stretched_mean`).
     level : array, shape (p,)
         With it the mean at theta^ is that of the larger reference.
     slope : array, shape (p, p)
@@ -325,7 +321,7 @@ def pooled_likelihood(
     outcomes = _times(np.swapaxes(geometry.spread, 1, 2), projection.T).T
     values, base = _node_base(model, center, small[0], narrow.at.mass)
     of_sums = _times(np.swapaxes(geometry.scaling, 1, 2), projection.T).T
-    stretch, rest = _stretch(of_sums @ wide.slope, of_sums @ narrow.slope)
+    grown, rest = stretch(of_sums @ wide.slope, of_sums @ narrow.slope)
     return PooledLikelihood(
         rows=small[0],
         values=values,
@@ -335,8 +331,8 @@ def pooled_likelihood(
         center=center,
         projection=of_sums,
         outcome_projection=outcomes,
-        stretched=stretch @ of_sums,
-        level=(np.eye(len(center)) - stretch) @ (of_sums @ wide.mean),
+        stretched=grown @ of_sums,
+        level=(np.eye(len(center)) - grown) @ (of_sums @ wide.mean),
         slope=rest,
         observed=projection @ np.concatenate([r.value for r in releases]),
         outcome_covariance=projection @ spread @ projection.T,
@@ -345,14 +341,6 @@ def pooled_likelihood(
         curvature_noise=curvature_noise,
         reference_noise=reference_noise,
     )
-
-
-def _stretch(wide: np.ndarray, narrow: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """S with S narrow = wide as far as its bounds allow, and wide - S narrow."""
-    whole = np.linalg.lstsq(narrow.T, wide.T, rcond=None)[0].T
-    left, sizes, right = np.linalg.svd(whole)
-    stretch = (left * np.clip(sizes, 1.0 / MOST_STRETCH, MOST_STRETCH)) @ right
-    return stretch, wide - stretch @ narrow
 
 
 @dataclass(frozen=True, eq=False)

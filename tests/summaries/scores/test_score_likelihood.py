@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from pymc_private.summaries import stretched_mean as module
 from pymc_private.summaries.lattice import unpack_symmetric
-from pymc_private.summaries.scores import score_likelihood as module
 from pymc_private.summaries.scores.clipped_scores import ClippedScore, score_rows
 from pymc_private.summaries.scores.pilot import (
     NoisyScore,

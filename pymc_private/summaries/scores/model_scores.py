@@ -33,7 +33,7 @@ LARGE_ROWS = 128
 """Rows of the reference for pilots and bounds."""
 SMALL_ROWS, SMALL_ROWS_OF_LEVELS = 40, 100
 """Rows of the reference for the likelihood; more where the outcome has few values."""
-ROWS_OF_INDICATOR, ROWS_OF_INDICATOR_OF_LEVELS, LARGE_ROWS_OF_INDICATOR = 12, 24, 48
+ROWS_OF_INDICATOR, ROWS_OF_INDICATOR_OF_LEVELS, LARGE_ROWS_OF_INDICATOR = 6, 12, 48
 MOST_ROWS, MOST_LARGE_ROWS, MOST_OF_ENTRY = 256, 1024, 4
 """About so many rows for each indicator of a category that is drawn with others, and at most so
 many; an entry with more levels than that counts as a number would. On 40 rows with nine rare levels

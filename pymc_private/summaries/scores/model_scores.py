@@ -20,11 +20,10 @@ from pymc_private.summaries.density.quadrature_model import QuadratureModel
 from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.persons.person_density import rows_of_persons
 from pymc_private.summaries.persons.person_mechanism import person_score_mechanism
-from pymc_private.summaries.scores.clipped_scores import Rows
 from pymc_private.summaries.scores.group_labels import refuse_tiny_groups, refuse_wrong_labels
 from pymc_private.summaries.scores.marginal_moments import covariate_stage
 from pymc_private.summaries.scores.pilot_part import LEAST_IN_MEMORY, PilotPart, pilot_part
-from pymc_private.summaries.scores.reference import reference_rows
+from pymc_private.summaries.scores.reference import CovariateReference, reference_rows
 from pymc_private.summaries.scores.reference_levels import RowsPerLevel, rows_by_level
 from pymc_private.summaries.scores.score_budget import are_many
 from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
@@ -77,20 +76,15 @@ def score_mechanism(
         refuse_wrong_labels(density.labels, density.covariates, density.public_rows)
         refuse_tiny_groups(density.parameters.size, guess, mu)
     model = QuadratureModel(density, outcome_support(private, density.outcome))
-    large = reference_rows(private, density, LARGE_ROWS, given=reference)
-    indicators = _indicators(density, large.units)
-    most = _rows(LARGE_ROWS, LARGE_ROWS_OF_INDICATOR * indicators, MOST_LARGE_ROWS)
-    large = reference_rows(private, density, most, given=reference)
+    large, indicators = _large_reference(private, density, reference)
     model = replace(model, knots=peak_knots(density, model.support, large.rows))
     theta = density.parameters.mean
     nodes = model.nodes(model.predictors(theta, large.rows), large.rows)
     of_reals = any(rv.type.dtype.startswith("float") for rv in private.base.observed_RVs)
     check_mass(nodes, density.outcome.name, of_reals and density.outcome.is_whole)
     few = nodes.values.shape[1] <= FEW_LEVELS
-    count = SMALL_ROWS_OF_LEVELS if few else SMALL_ROWS
-    each = ROWS_OF_INDICATOR_OF_LEVELS if few else ROWS_OF_INDICATOR
-    count = _rows(count, each * indicators, MOST_ROWS)
-    small = reference_rows(private, density, count, skip=most, given=reference)
+    count = _small_rows(few, indicators)
+    small = reference_rows(private, density, count, _large_rows(indicators), reference)
     if density.labels:
         by_level = RowsPerLevel(count, LEAST_OF_SMALL, MOST_OF_SMALL)
         large = rows_by_level(private, density, LARGE_BY_LEVEL, given=reference) or large
@@ -113,18 +107,32 @@ def score_mechanism(
     )
 
 
-def _indicators(density: RecordDensity, units: Rows) -> int:
-    """How many indicators of levels are drawn from uniform numbers, few of each entry."""
-    each = [
-        units[source.name].shape[1] * min(len(source.domain.values) - 1, MOST_OF_ENTRY)
+def _large_reference(
+    private: PrivateModel, density: RecordDensity, given: Any
+) -> tuple[CovariateReference, int]:
+    """The reference for pilots and bounds, and how many indicators it draws, few of each entry."""
+    found = reference_rows(private, density, LARGE_ROWS, given=given)
+    indicators = sum(
+        found.units[source.name].shape[1] * min(len(source.domain.values) - 1, MOST_OF_ENTRY)
         for source in density.covariates
-        if source.name in units and isinstance(source.domain, Categories)
-    ]
-    return sum(each)
+        if source.name in found.units and isinstance(source.domain, Categories)
+    )
+    return reference_rows(private, density, _large_rows(indicators), given=given), indicators
+
+
+def _large_rows(indicators: int) -> int:
+    return _rows(LARGE_ROWS, LARGE_ROWS_OF_INDICATOR * indicators, MOST_LARGE_ROWS)
+
+
+def _small_rows(few: bool, indicators: int) -> int:
+    least, each = SMALL_ROWS, ROWS_OF_INDICATOR
+    if few:
+        least, each = SMALL_ROWS_OF_LEVELS, ROWS_OF_INDICATOR_OF_LEVELS
+    return _rows(least, each * indicators, MOST_ROWS)
 
 
 def _rows(least: int, wanted: int, most: int) -> int:
-    """So many rows: about the wanted ones, a power of 2, if these are more than the least."""
+    """About the wanted rows, a power of 2, if these are more than the least."""
     return max(least, min(2 ** round(math.log2(max(wanted, 1))), most))
 
 

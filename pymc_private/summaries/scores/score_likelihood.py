@@ -315,13 +315,12 @@ def pooled_likelihood(
         mode = _NoiseAtMode(model, releases, large, kinds, geometry, sds, prior)
         added = mode.average(center, wide, spread + noise, added)
         noise, added, sds = noise + added, np.zeros_like(added), (0.0, 0.0)
-    derivative = _times(geometry.scaling, wide.slope)
-    projection, precision = _least_squares(spread + noise + added, derivative)
+    turned = _times(geometry.scaling, wide.slope)
+    projection, precision = _least_squares(spread + noise + added, turned)
     curvature_noise, reference_noise = geometry.noises(projection, *sds)
     outcomes = _times(np.swapaxes(geometry.spread, 1, 2), projection.T).T
     values, base = _node_base(model, center, small[0], narrow.at.mass)
     of_sums = _times(np.swapaxes(geometry.scaling, 1, 2), projection.T).T
-    grown, rest = stretch(of_sums @ wide.slope, of_sums @ narrow.slope)
     return PooledLikelihood(
         rows=small[0],
         values=values,
@@ -329,11 +328,8 @@ def pooled_likelihood(
         node_terms=_node_terms(terms, outcomes, mass, kinds, small[1]),
         correction=wide.mean - narrow.mean,
         center=center,
-        projection=of_sums,
         outcome_projection=outcomes,
-        stretched=grown @ of_sums,
-        level=(np.eye(len(center)) - grown) @ (of_sums @ wide.mean),
-        slope=rest,
+        **_projected(of_sums, wide, narrow),
         observed=projection @ np.concatenate([r.value for r in releases]),
         outcome_covariance=projection @ spread @ projection.T,
         noise_covariance=projection @ noise @ projection.T,
@@ -341,6 +337,20 @@ def pooled_likelihood(
         curvature_noise=curvature_noise,
         reference_noise=reference_noise,
     )
+
+
+def _projected(
+    projection: np.ndarray, wide: _RoundMeans, narrow: _RoundMeans
+) -> dict[str, np.ndarray]:
+    """A projection, and what gives means of the small reference value and slope of the large."""
+    grown, rest = stretch(projection @ wide.slope, projection @ narrow.slope)
+    there = projection @ wide.mean
+    return {
+        "projection": projection,
+        "stretched": grown @ projection,
+        "level": there - grown @ there,
+        "slope": rest,
+    }
 
 
 @dataclass(frozen=True, eq=False)

@@ -143,8 +143,11 @@ class _Whole:
         self.large = self._sums_on(large.rows, count * large.weights)
         releases = mechanism.noisy_scores(released, large.rows)
         found = [score_mean(r.clipped, self.large.at, self.large.weights) for r in releases]
-        self.slope = np.concatenate([one.slope for one in found])
-        psi = np.concatenate([r.clipped.vectors(self.large.at.values) for r in releases], axis=2)
+        pairs = list(zip(releases, found, strict=True))
+        # Mean weights: of pilots that read a part of the records (T37).
+        self.slope = np.concatenate([r.mean_weight * one.slope for r, one in pairs])
+        values = self.large.at.values
+        psi = np.concatenate([r.mean_weight * r.clipped.vectors(values) for r in releases], axis=2)
         shape = (-1, psi.shape[2])
         self.cross = (psi.reshape(shape).T * self.large.mass) @ self.large.values
         self.terms = self._terms()
@@ -196,9 +199,7 @@ class _Whole:
         mass = old.node_mass(self.fitted, old.center[None])[0]
         self._refuse_other_density()
         means = mass @ self.terms[:, -k:]
-        projection = _beside(old.projection, np.eye(k))
-        stretched = _beside(old.stretched, np.eye(k))
-        slopes = projection @ np.concatenate([self.slope, large.slope])
+        slope = np.concatenate([self.slope, large.slope]) - self._slope_of_nodes(mass)
         noise = np.full(k, self.part.forecasts[0].noise_sd ** 2)
         if not seen:
             noise = UNSEEN * np.maximum(noise, np.diag(large.covariance))
@@ -208,12 +209,10 @@ class _Whole:
             base=old.base,
             node_terms=np.concatenate([self.terms, old.node_terms[:, -1:]], axis=1),
             correction=np.concatenate([old.correction, large.mean - means]),
+            slope=slope,
             center=self.center,
-            projection=projection,
+            projection=_beside(old.projection, np.eye(k)),
             outcome_projection=_beside(old.outcome_projection, np.eye(k)),
-            stretched=stretched,
-            level=np.append(old.level, np.zeros(k)),
-            slope=slopes - stretched @ self._slope_of_nodes(mass),
             observed=np.append(old.observed, self.sums),
             outcome_covariance=_bordered(
                 old.outcome_covariance, old.outcome_projection @ self.cross, large.covariance
@@ -223,6 +222,7 @@ class _Whole:
             curvature_noise=_with_numbers(old.curvature_noise, k),
             reference_noise=cast(RoundNoise, _with_numbers(old.reference_noise, k)),
         )
+        slopes = whole.projection @ np.concatenate([self.slope, large.slope])
         sigma = whole.outcome_covariance + whole.noise_covariance
         return replace(whole, precision=slopes.T @ np.linalg.solve(sigma, slopes))
 

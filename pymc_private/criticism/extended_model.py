@@ -281,10 +281,10 @@ def _linear(
     center, step = pooled.center, 1e-4
     shifts = np.concatenate([np.zeros((1, len(center))), *(np.eye(len(center)) * s
                             for s in (step, -step))])  # fmt: skip
-    means, ratio = pooled.moments(pooled.node_mass(model, center + shifts))
-    found = pooled.residual(means, center + shifts)
-    slopes = (found[len(center) + 1 :] - found[1 : len(center) + 1]).T / (2 * step)
-    return slopes, pooled.covariance(means[:1], ratio[:1])[0], found[0]
+    means, ratio = pooled.moments(pooled.node_mass(model, center + shifts), center + shifts)
+    found = means @ pooled.projection.T
+    slopes = (found[1 : len(center) + 1] - found[len(center) + 1 :]).T / (2 * step)
+    return slopes, pooled.covariance(means[:1], ratio[:1])[0], pooled.observed - found[0]
 
 
 def _alternative_part(plan: CheckPlan, name: str | None) -> AlternativePart:

@@ -129,7 +129,7 @@ def fitted_summary(mechanism: Any, released: Mapping[str, np.ndarray]) -> Fitted
     shares = [r.mean_weight for r in releases]  # of pilots that read a part of the records (T37)
     slopes = [score_mean(r.clipped, at, weights).slope for r in releases]
     vectors = [r.clipped.vectors(at.values) for r in releases]
-    means, ratio = pooled.moments(pooled.node_mass(model, theta[None]))
+    means, ratio = pooled.moments(pooled.node_mass(model, theta[None]), theta[None])
     return FittedSummary(
         model=model,
         mean=theta,
@@ -142,7 +142,7 @@ def fitted_summary(mechanism: Any, released: Mapping[str, np.ndarray]) -> Fitted
         released=np.concatenate(_times(shares, vectors), axis=2),
         scaling=pooled.projection,
         spread=pooled.outcome_projection,
-        residual=pooled.residual(means, theta[None])[0],
+        residual=pooled.observed - pooled.projection @ means[0],
         noisy_covariance=pooled.covariance(means, ratio)[0],
         slope=pooled.projection @ np.concatenate(_times(shares, slopes)),
     )

@@ -6,9 +6,9 @@ at theta^ of many,
 
     m(theta) = m_W + S (m_N(theta) - m_N(theta^)) + (W - S N) (theta - theta^),    S = W N^-1,
 
-N the derivatives of m_N there. Means of clipped numbers are bounded. Were all of W - N a term
-linear in theta, as with S = I, that term would take over away from theta^: posteriors had second
-modes. So S does all that its bounds allow, and the linear term is mostly 0.
+N the derivatives of m_N there. Means of clipped numbers are bounded. Were all of W - N a term that
+is linear in theta, as with S = I, that term would take over away from theta^, and posteriors would
+have second modes. So S does all that its bounds allow; mostly nothing is left that is linear.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import numpy as np
 
 MOST_STRETCH = 4.0
 """S stretches no direction by more than this, nor less than its inverse."""
+LEAST_OF_LARGEST = 1e-6
+"""Singular values of N below this share of the largest count as 0; S leaves such directions."""
 
 
-def stretch(wide: np.ndarray, narrow: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """S of derivatives `wide` and `narrow`, shapes (p, p), and what it leaves, wide - S narrow."""
-    whole = np.linalg.lstsq(narrow.T, wide.T, rcond=None)[0].T
+def stretch(wide: np.ndarray, narrow: np.ndarray) -> np.ndarray:
+    """S of derivatives `wide` and `narrow`, all of shape (p, p)."""
+    inverse = np.linalg.pinv(narrow, rcond=LEAST_OF_LARGEST)
+    whole = np.eye(len(narrow)) + (wide - narrow) @ inverse
     left, sizes, right = np.linalg.svd(whole)
-    found = (left * np.clip(sizes, 1.0 / MOST_STRETCH, MOST_STRETCH)) @ right
-    return found, wide - found @ narrow
+    return np.asarray((left * np.clip(sizes, 1.0 / MOST_STRETCH, MOST_STRETCH)) @ right)

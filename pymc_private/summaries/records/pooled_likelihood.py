@@ -237,13 +237,14 @@ def _corrected(
     mass = trial.mass(model.density, center[None])[0]
     scores = model.density.at(center).scores(reference.outcomes, reference.kinds)
     known = (psi * mass[:, None]).T @ scores - np.outer(mass @ psi, mass @ scores)
-    grown, rest = stretch(n * projection @ found.slope, n * projection @ known)
+    wide, narrow = n * projection @ found.slope, n * projection @ known
+    grown = stretch(wide, narrow)
     grown_terms = trial.terms @ grown.T
     return replace(
         trial,
         terms=grown_terms,
         observed=projection @ expected + mass @ grown_terms,
-        slope=rest,
+        slope=wide - grown @ narrow,
         expected=projection @ expected,
     )
 

@@ -19,8 +19,7 @@ import scipy
 class IndependentNumbers:
     """The normal density of such numbers, given sums m over the nodes and v.
 
-    Residuals are observed - projection m - slope (theta - center), with what does not depend on
-    parameters in `observed`.
+    Residuals are observed - projection m - slope (theta - center).
 
     Attributes
     ----------
@@ -48,11 +47,11 @@ class IndependentNumbers:
             values, vectors = scipy.linalg.eigh(pooled.outcome_covariance, pooled.noise_covariance)
         except (np.linalg.LinAlgError, ValueError):
             return None
-        projection = vectors.T @ pooled.stretched
+        projection = vectors.T @ pooled.projection
         return cls(
             projection,
-            vectors.T @ (pooled.observed - pooled.level) - projection @ pooled.correction,
-            vectors.T @ pooled.slope,
+            vectors.T @ pooled.observed - projection @ pooled.correction,
+            projection @ pooled.slope,
             pooled.center,
             np.maximum(values, 0.0),
             float(np.linalg.slogdet(vectors)[1]),

@@ -34,9 +34,9 @@ SMALL_ROWS, SMALL_ROWS_OF_LEVELS = 40, 100
 """Rows of the reference for the likelihood; more where the outcome has few values."""
 ROWS_OF_INDICATOR, ROWS_OF_INDICATOR_OF_LEVELS, LARGE_ROWS_OF_INDICATOR = 6, 12, 48
 MOST_ROWS, MOST_LARGE_ROWS, MOST_OF_ENTRY = 256, 1024, 4
-"""About so many rows for each indicator of a category that is drawn with others, and at most so
-many; an entry with more levels than that counts as a number would. On 40 rows with nine rare levels
-means were a fifth to twice as steep as on 1024."""
+"""About so many rows, and at most so many, for each indicator of categories whose levels are drawn;
+an entry counts for four indicators at most. On 40 rows with nine rare levels means were a fifth to
+twice as steep as on 1024."""
 LARGE_BY_LEVEL = RowsPerLevel(LARGE_ROWS, least=8, most=1024)
 """Rows in each group where records read coefficients of their own group."""
 LEAST_OF_SMALL, MOST_OF_SMALL = 4, 256
@@ -117,7 +117,9 @@ def _large_reference(
         for source in density.covariates
         if source.name in found.units and isinstance(source.domain, Categories)
     )
-    return reference_rows(private, density, _large_rows(indicators), given=given), indicators
+    rows = _large_rows(indicators)  # of more combinations than the least, none keeps its levels
+    found = reference_rows(private, density, rows, given=given, most_combinations=LARGE_ROWS)
+    return found, indicators
 
 
 def _large_rows(indicators: int) -> int:

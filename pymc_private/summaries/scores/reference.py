@@ -100,6 +100,7 @@ def reference_rows(
     count: int,
     skip: int = 0,
     given: Any = None,
+    most_combinations: int | None = None,
 ) -> CovariateReference:
     """Rows that stand for the records, independent of their data.
 
@@ -117,6 +118,9 @@ def reference_rows(
         Points of the sequence to leave out, for a second reference.
     given : mapping of str to array, or data frame, optional
         A *public* sample of covariates.
+    most_combinations : int, optional
+        Most combinations of levels that are all there is, with levels that are not drawn anew;
+        default: `count`.
 
     Raises
     ------
@@ -127,7 +131,8 @@ def reference_rows(
     if not free and len(blocks) < 2:
         return _whole_block(blocks, count, skip)
     levels = [_levels(source) for source in free]
-    if not blocks and all(levels) and prod(map(len, levels)) <= count:
+    most = count if most_combinations is None else most_combinations
+    if not blocks and all(levels) and prod(map(len, levels)) <= most:
         return _all_combinations(free, levels)
     sizes = [unit_dimensions(source.domain, source.row_shape) for source in free]
     points = sobol_points(len(blocks) + sum(sizes), count, skip)

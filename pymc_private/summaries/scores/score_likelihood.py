@@ -24,9 +24,9 @@ G = F^-1/2 B' Sigma^-1,
 
     G z ~ N(G m(theta), v(theta)/v(theta^) G L V L' G' + G diag(s^2) G' + the two others),
 
-G m on a small reference, with value and derivatives of a large one at theta^ (`stretched_mean`). v
-is the second moment of the projected terms, whose ratio is held within 1/20 and 20. Nothing but
-released numbers and the model enters.
+m on a small reference whose terms are stretched, with value and derivatives of a large one at
+theta^ (`stretched_mean`); v the second moment of the projected terms, whose ratio is held within
+1/20 and 20. Nothing but released numbers and the model enters.
 
 The two others grow with the means, that is, away from theta^, so that what scores say against a
 parameter is bounded. With many groups posteriors then strayed to larger scales of the outcomes, and
@@ -36,7 +36,7 @@ the two are held at their average around the mode of what was released.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -70,7 +70,9 @@ PILOT_ERROR = 0.01
 """Share of the variance of outcomes that is added to each pilot by itself."""
 MANY_GROUPS = 25
 """Coefficients of groups from which on noise that depends on parameters is averaged: with 10 groups
-intervals of slopes would be too short by it, with 30 scales are too large without it (measured)."""
+intervals of slopes would be too short by it, with 30 scales are too large without it (measured).
+Their terms are not stretched, either, and keep their zeros: each group has rows of its own, so that
+little is to be stretched."""
 MODE_STEPS, LONGEST_STEP = 4, 3.0
 """Steps to the mode around which noise is averaged, and the longest, in standard deviations."""
 NO_MASS = -1000.0
@@ -82,8 +84,8 @@ class PooledLikelihood:
     """The likelihood of released scores as named constants: p normal numbers of nonlinear mean.
 
     At theta, node masses are w = softmax_q(log p(y_q | x, theta) + base), the means of all rounds
-    m = (w . node_terms)[:-1] + correction, the ratio of variances v = clip((w . node_terms)[-1]),
-    and the residual r = observed - level - stretched m - slope (theta - center) is normal with
+    m = (w . node_terms)[:-1] + correction + slope (theta - center), the ratio of variances
+    v = clip((w . node_terms)[-1]), and the residual r = observed - projection m is normal with
     covariance v outcome_covariance + noise_covariance + curvature_noise(m) + reference_noise(m).
 
     Attributes
@@ -94,22 +96,17 @@ class PooledLikelihood:
         Outcomes of the pseudo-records in the support of the density, and log of their mass at
         theta^ over their density there.
     node_terms : array, shape (N Q, T p + 1)
-        n times the weight of the row times psi of every round; last the squares for v. Behind the
+        n times the weight of the row times S psi of every round; last the squares for v. Behind the
         rounds there may be other sums over the records (see `criticism.extended_likelihood`), whose
         means have no noise that is quadratic in them.
     correction : array, shape (T p,)
-        What a larger reference adds to the means at theta^.
+    slope : array, shape (T p, p)
+        What a larger reference adds to the means at theta^, in value and first order; S leaves
+        mostly nothing of the latter.
     center : array, shape (p,)
         theta^.
     projection, outcome_projection : array, shape (p, T p)
-        The first takes what was released to `observed`; the second, G L, takes psi of all rounds to
-        its part of the projected numbers.
-    stretched : array, shape (p, T p)
-        S times `projection` (`stretched_mean`).
-    level : array, shape (p,)
-        With it the mean at theta^ is that of the larger reference.
-    slope : array, shape (p, p)
-        What S leaves of the derivatives of the larger reference; mostly 0.
+        The second one, G L, takes psi of all rounds to its part of the projected numbers.
     observed : array, shape (p,)
     outcome_covariance, noise_covariance, precision : array, shape (p, p)
         `precision` is F.
@@ -122,12 +119,10 @@ class PooledLikelihood:
     base: np.ndarray
     node_terms: np.ndarray
     correction: np.ndarray
+    slope: np.ndarray
     center: np.ndarray
     projection: np.ndarray
     outcome_projection: np.ndarray
-    stretched: np.ndarray
-    level: np.ndarray
-    slope: np.ndarray
     observed: np.ndarray
     outcome_covariance: np.ndarray
     noise_covariance: np.ndarray
@@ -167,8 +162,8 @@ class PooledLikelihood:
                 sums, ratio = self.sums(mass)
                 value = self.independent.log_density(sums, ratio, theta)
                 return np.where(np.isfinite(value), value, -np.inf)
-            means, ratio = self.moments(mass)
-            residual = self.residual(means, theta)
+            means, ratio = self.moments(mass, theta)
+            residual = self.observed - means @ self.projection.T
             covariance = self.covariance(means, ratio)
         usable = np.isfinite(covariance).all(axis=(1, 2)) & np.isfinite(residual).all(axis=1)
         found = np.full(len(theta), -np.inf)
@@ -184,15 +179,10 @@ class PooledLikelihood:
         mass /= mass.sum(axis=2, keepdims=True)
         return mass.reshape(len(theta), -1)
 
-    def moments(self, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, mass: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means of all rounds (S, T p) and the ratio of variances (S,) at node masses (S, N Q)."""
         sums, ratio = self.sums(mass)
-        return sums + self.correction, ratio
-
-    def residual(self, means: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """What was observed less its mean, (S, p), at means (S, T p) and parameters (S, p)."""
-        expected = self.level + means @ self.stretched.T
-        return self.observed - expected - (theta - self.center) @ self.slope.T
+        return sums + self.correction + (theta - self.center) @ self.slope.T, ratio
 
     def sums(self, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The sums over the nodes alone (S, T p), and the ratio of variances (S,)."""
@@ -277,6 +267,11 @@ class _RoundMeans:
             at,
         )
 
+    def stretched(self, stretches: np.ndarray) -> _RoundMeans:
+        """Means and derivatives times one matrix for each round, (T, p, p)."""
+        mean, slope = _times(stretches, self.mean[:, None])[:, 0], _times(stretches, self.slope)
+        return replace(self, mean=mean, slope=slope)
+
 
 def pooled_likelihood(
     model: RecordModel, releases: Sequence[NoisyScore], curvature: Curvature,
@@ -315,21 +310,24 @@ def pooled_likelihood(
         mode = _NoiseAtMode(model, releases, large, kinds, geometry, sds, prior)
         added = mode.average(center, wide, spread + noise, added)
         noise, added, sds = noise + added, np.zeros_like(added), (0.0, 0.0)
-    turned = _times(geometry.scaling, wide.slope)
-    projection, precision = _least_squares(spread + noise + added, turned)
+    derivative = _times(geometry.scaling, wide.slope)
+    projection, precision = _least_squares(spread + noise + added, derivative)
     curvature_noise, reference_noise = geometry.noises(projection, *sds)
     outcomes = _times(np.swapaxes(geometry.spread, 1, 2), projection.T).T
     values, base = _node_base(model, center, small[0], narrow.at.mass)
-    of_sums = _times(np.swapaxes(geometry.scaling, 1, 2), projection.T).T
+    node_terms = _node_terms(terms, outcomes, mass, kinds, small[1])
+    if curvature.groups < MANY_GROUPS:
+        narrow = _stretch(node_terms, wide, narrow)
     return PooledLikelihood(
         rows=small[0],
         values=values,
         base=base,
-        node_terms=_node_terms(terms, outcomes, mass, kinds, small[1]),
+        node_terms=node_terms,
         correction=wide.mean - narrow.mean,
+        slope=wide.slope - narrow.slope,
         center=center,
+        projection=_times(np.swapaxes(geometry.scaling, 1, 2), projection.T).T,
         outcome_projection=outcomes,
-        **_projected(of_sums, wide, narrow),
         observed=projection @ np.concatenate([r.value for r in releases]),
         outcome_covariance=projection @ spread @ projection.T,
         noise_covariance=projection @ noise @ projection.T,
@@ -339,18 +337,14 @@ def pooled_likelihood(
     )
 
 
-def _projected(
-    projection: np.ndarray, wide: _RoundMeans, narrow: _RoundMeans
-) -> dict[str, np.ndarray]:
-    """A projection, and what gives means of the small reference value and slope of the large."""
-    grown, rest = stretch(projection @ wide.slope, projection @ narrow.slope)
-    there = projection @ wide.mean
-    return {
-        "projection": projection,
-        "stretched": grown @ projection,
-        "level": there - grown @ there,
-        "slope": rest,
-    }
+def _stretch(node_terms: np.ndarray, wide: _RoundMeans, narrow: _RoundMeans) -> _RoundMeans:
+    """Stretch terms of the small reference in place, and give their means at theta^."""
+    p = wide.slope.shape[1]
+    pairs = zip(wide.slope.reshape(-1, p, p), narrow.slope.reshape(-1, p, p), strict=True)
+    stretches = np.stack([stretch(*pair) for pair in pairs])
+    for k, one in enumerate(stretches):
+        node_terms[:, k * p : (k + 1) * p] = node_terms[:, k * p : (k + 1) * p] @ one.T
+    return narrow.stretched(stretches)
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,8 +70,8 @@ class PooledSlopes:
         if pooled.independent is not None:
             value, of_sums, of_ratio, of_theta = pooled.independent.slopes(sums, ratio, theta)
             return value, of_sums, of_ratio if raw == ratio else 0.0, of_theta
-        means = sums + pooled.correction
-        residual = pooled.residual(means, theta)
+        means = sums + pooled.correction + pooled.slope @ (theta - pooled.center)
+        residual = pooled.observed - pooled.projection @ means
         covariance = ratio * pooled.outcome_covariance + pooled.noise_covariance
         by_round, pullbacks = pooled.by_round(means), []
         for noise in self.noises:
@@ -86,11 +86,11 @@ class PooledSlopes:
         a = inverse @ residual
         value = -0.5 * float(residual @ a) - float(np.log(factor.diagonal()).sum())
         outer = 0.5 * (np.outer(a, a) - inverse)
-        of_means = a @ pooled.stretched
+        of_means = a @ pooled.projection
         for pullback in pullbacks:
             of_means[: by_round.size] += pullback(outer)
         of_ratio = float((outer * pooled.outcome_covariance).sum()) if raw == ratio else 0.0
-        return value, of_means, of_ratio, a @ pooled.slope
+        return value, of_means, of_ratio, of_means @ pooled.slope
 
     def symbolic(self, logs: Variable, theta: Variable) -> Variable:
         """The value as a graph."""
@@ -100,9 +100,8 @@ class PooledSlopes:
         ratio = pt.clip(found[-1], LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO)
         if pooled.independent is not None:
             return pooled.independent.symbolic(found[:-1], ratio, theta)
-        means = found[:-1] + pooled.correction
-        away = pt.dot(pooled.slope, theta - pooled.center)
-        residual = pooled.observed - pooled.level - pt.dot(pooled.stretched, means) - away
+        means = found[:-1] + pooled.correction + pt.dot(pooled.slope, theta - pooled.center)
+        residual = pooled.observed - pt.dot(pooled.projection, means)
         covariance = ratio * pooled.outcome_covariance + pooled.noise_covariance
         rounds, p, _ = pooled.curvature_noise.scaling.shape
         by_round = means[: rounds * p].reshape((rounds, p))

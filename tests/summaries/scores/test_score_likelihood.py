@@ -1,6 +1,8 @@
 """The pooled likelihood against what it is an efficient form of."""
 
 import numpy as np
+import pytensor.tensor as pt
+import pytest
 
 from pymc_private.summaries import stretched_mean as module
 from pymc_private.summaries.lattice import unpack_symmetric
@@ -13,6 +15,7 @@ from pymc_private.summaries.scores.pilot import (
 )
 from pymc_private.summaries.scores.quadratic_noise import RoundNoise
 from pymc_private.summaries.scores.score_likelihood import Curvature, pooled_likelihood
+from pymc_private.summaries.scores.score_slopes import PooledSlopes
 from tests.summaries.score_models import Normal, Poisson
 
 RNG = np.random.default_rng(2)
@@ -127,8 +130,8 @@ def test_means_at_the_center_are_those_of_the_large_reference():
     )
     # Outcomes were replaced by their model, so that every residual at the truth is 0 ...
     mass = model_at_point(model, truth, small).mass.reshape(1, -1)
-    means, ratio = pooled.moments(mass)
-    np.testing.assert_allclose(pooled.residual(means, truth[None]), 0.0, atol=1e-7)
+    means, ratio = pooled.moments(mass, truth[None])
+    np.testing.assert_allclose(means @ pooled.projection.T, pooled.observed[None], atol=1e-7)
     np.testing.assert_allclose(ratio, 1.0, atol=1e-10)
     # ... and the likelihood is largest about there.
     steps = np.concatenate([np.eye(4), -np.eye(4)]) * 0.05
@@ -148,23 +151,73 @@ def test_the_mode_of_exact_releases_is_the_truth():
     assert np.linalg.eigvalsh(covariance)[0] > 0
 
 
-def second_rise() -> float:
-    """Give the most that a likelihood rises again away from its mode, of a steeper reference."""
+def of_a_steeper_reference(small: bool = True):
+    """Give a model, its true parameters and the likelihood of one release."""
     model = Poisson(np.zeros(3), np.ones(3))
     truth = np.array([0.8, 0.5, 0.0])
-    x, weights, releases = setting(model, [truth], rows=200)
+    x, weights, releases = setting(model, [truth - 0.1, truth], rows=200)
     steep = np.argsort(-np.abs(x["x"][:, 0]))[:40]
-    public, _ = releases[0].clipped.moments(weights)
+    public, _ = releases[-1].clipped.moments(weights)
+    large = x, weights
     pooled = pooled_likelihood(
         model,
         releases,
         Curvature(public, public, 4.0),
         truth,
         np.eye(3) / N,
-        (x, weights),
-        ({"x": x["x"][steep]}, np.full(40, N / 40)),
+        large,
+        ({"x": x["x"][steep]}, np.full(40, N / 40)) if small else large,
         0.2,
     )
+    return model, truth, pooled
+
+
+def slopes(model, pooled, theta):
+    """Derivatives of the means of all rounds by differences, shape (T p, p)."""
+    shifts = 1e-5 * np.concatenate([np.eye(3), -np.eye(3)])
+    means, _ = pooled.moments(pooled.node_mass(model, theta + shifts), theta + shifts)
+    return (means[:3] - means[3:]).T / 2e-5
+
+
+@pytest.mark.parametrize("most", [4.0, 1.2, 1.0])
+def test_derivatives_at_the_center_are_those_of_the_large_reference(monkeypatch, most):
+    """Also where the stretch is held at its bounds and a linear term is left."""
+    monkeypatch.setattr(module, "MOST_STRETCH", most)
+    state = RNG.bit_generator.state
+    model, truth, pooled = of_a_steeper_reference()
+    RNG.bit_generator.state = state
+    _, _, exact = of_a_steeper_reference(small=False)
+    expected = slopes(model, exact, truth)
+    np.testing.assert_allclose(slopes(model, pooled, truth), expected, atol=1e-5 * N)
+    assert (np.abs(pooled.slope).max() > 1.0) == (most < 4.0)
+
+
+@pytest.mark.parametrize("most", [4.0, 1.2])
+def test_both_forms_of_a_likelihood_with_a_linear_term_are_its_own(monkeypatch, most):
+    monkeypatch.setattr(module, "MOST_STRETCH", most)
+    model, truth, pooled = of_a_steeper_reference()
+    shifts = 1e-5 * np.concatenate([np.eye(3), -np.eye(3)])
+    theta = truth + np.array([0.05, -0.1, 0.08])
+    values = pooled.log_likelihood(model, theta + shifts)
+    logs = model.log_density(theta[None], pooled.rows, pooled.values)[0]
+    found, (of_logs, of_theta) = PooledSlopes(pooled)(logs.copy(), theta)
+    moved = model.log_density(theta + shifts, pooled.rows, pooled.values)
+    through = ((moved[:3] - moved[3:]) / 2e-5 * of_logs).sum(axis=(1, 2))
+    np.testing.assert_allclose(through + of_theta, (values[:3] - values[3:]) / 2e-5, rtol=1e-4)
+    symbols = pt.as_tensor(logs), pt.as_tensor(theta)
+    assert float(PooledSlopes(pooled).symbolic(*symbols).eval()) == pytest.approx(found, rel=1e-8)
+    assert found == pytest.approx(pooled.log_likelihood(model, theta[None])[0], rel=1e-8)
+
+
+def test_a_singular_slope_is_left_alone_where_it_tells_nothing():
+    wide = np.diag([2.0, 3.0, 1.0])
+    narrow = np.diag([1.0, 1e-14, 1.0])
+    np.testing.assert_allclose(module.stretch(wide, narrow), np.diag([2.0, 1.0, 1.0]), atol=1e-9)
+
+
+def second_rise() -> float:
+    """Give the most that a likelihood rises again away from its mode, of a steeper reference."""
+    model, truth, pooled = of_a_steeper_reference()
     rises = []
     for direction in np.concatenate([np.eye(3), -np.eye(3)]):
         steps = np.linspace(0.0, 4.0, 41)[:, None]

@@ -316,15 +316,11 @@ def pooled_likelihood(
     outcomes = _times(np.swapaxes(geometry.spread, 1, 2), projection.T).T
     values, base = _node_base(model, center, small[0], narrow.at.mass)
     node_terms = _node_terms(terms, outcomes, mass, kinds, small[1])
-    if curvature.groups < MANY_GROUPS:
-        narrow = _stretch(node_terms, wide, narrow)
     return PooledLikelihood(
         rows=small[0],
         values=values,
         base=base,
-        node_terms=node_terms,
-        correction=wide.mean - narrow.mean,
-        slope=wide.slope - narrow.slope,
+        **_stretched_means(node_terms, wide, narrow, curvature.groups),
         center=center,
         projection=_times(np.swapaxes(geometry.scaling, 1, 2), projection.T).T,
         outcome_projection=outcomes,
@@ -337,14 +333,23 @@ def pooled_likelihood(
     )
 
 
-def _stretch(node_terms: np.ndarray, wide: _RoundMeans, narrow: _RoundMeans) -> _RoundMeans:
-    """Stretch terms of the small reference in place, and give their means at theta^."""
+def _stretched_means(
+    node_terms: np.ndarray, wide: _RoundMeans, narrow: _RoundMeans, groups: int
+) -> dict[str, np.ndarray]:
+    """Terms of the small reference, stretched in place, and what the large one adds to means."""
     p = wide.slope.shape[1]
-    pairs = zip(wide.slope.reshape(-1, p, p), narrow.slope.reshape(-1, p, p), strict=True)
-    stretches = np.stack([stretch(*pair) for pair in pairs])
-    for k, one in enumerate(stretches):
-        node_terms[:, k * p : (k + 1) * p] = node_terms[:, k * p : (k + 1) * p] @ one.T
-    return narrow.stretched(stretches)
+    if groups < MANY_GROUPS:
+        pairs = zip(wide.slope.reshape(-1, p, p), narrow.slope.reshape(-1, p, p), strict=True)
+        stretches = np.stack([stretch(*pair) for pair in pairs])
+        for k, one in enumerate(stretches):
+            mine = slice(k * p, (k + 1) * p)
+            node_terms[:, mine] = node_terms[:, mine] @ one.T
+        narrow = narrow.stretched(stretches)
+    return {
+        "node_terms": node_terms,
+        "correction": wide.mean - narrow.mean,
+        "slope": wide.slope - narrow.slope,
+    }
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ LEAST_OF_LARGEST = 1e-6
 
 
 def stretch(wide: np.ndarray, narrow: np.ndarray) -> np.ndarray:
-    """S of derivatives `wide` and `narrow`, all of shape (p, p)."""
+    """S = I + (W - N) N^+ of W `wide` and N `narrow`, shapes (p, p): W N^-1 if there is one."""
     inverse = np.linalg.pinv(narrow, rcond=LEAST_OF_LARGEST)
     whole = np.eye(len(narrow)) + (wide - narrow) @ inverse
     left, sizes, right = np.linalg.svd(whole)

@@ -36,7 +36,7 @@ ROWS_OF_INDICATOR, ROWS_OF_INDICATOR_OF_LEVELS, LARGE_ROWS_OF_INDICATOR = 6, 12,
 MOST_ROWS, MOST_LARGE_ROWS, MOST_OF_ENTRY = 256, 1024, 4
 """About so many rows, and at most so many, for each indicator of categories whose levels are drawn;
 an entry counts for four indicators at most. On 40 rows with nine rare levels means were a fifth to
-twice as steep as on 1024."""
+twice as steep as on 128."""
 LARGE_BY_LEVEL = RowsPerLevel(LARGE_ROWS, least=8, most=1024)
 """Rows in each group where records read coefficients of their own group."""
 LEAST_OF_SMALL, MOST_OF_SMALL = 4, 256

@@ -189,7 +189,7 @@ def planned(
     private: Any, epsilon: float, method: str = "auto", reference: Arrays | None = None
 ) -> tuple[Any, str]:
     """The mechanism of a plan, and what it is; scores where the plan refuses them."""
-    words = {"epsilon": epsilon, "delta": DELTA, "method": method, "reference": reference}
+    words: dict[str, Any] = dict(epsilon=epsilon, delta=DELTA, method=method, reference=reference)
     try:
         plan = make_summary_plan(private, **words)
     except (Unsupported, NotInformative):

@@ -189,9 +189,10 @@ def planned(
     private: Any, epsilon: float, method: str = "auto", reference: Arrays | None = None
 ) -> tuple[Any, str]:
     """The mechanism of a plan, and what it is; scores where the plan refuses them."""
-    words: dict[str, Any] = dict(epsilon=epsilon, delta=DELTA, method=method, reference=reference)
     try:
-        plan = make_summary_plan(private, **words)
+        plan = make_summary_plan(
+            private, epsilon=epsilon, delta=DELTA, method=method, reference=reference
+        )
     except (Unsupported, NotInformative):
         mu = largest_mu(epsilon, DELTA)
         refused = score_mechanism(private, mu, reference=reference)

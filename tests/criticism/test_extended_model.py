@@ -9,12 +9,15 @@ import pymc_private as pmp
 from pymc_private.criticism import extended_model, log_bayes_factor
 from pymc_private.criticism.extended_model import extended_fit
 from pymc_private.errors import DomainError
+from pymc_private.summaries.scores import model_scores, pilot_part
 from tests.criticism.criticized_models import (
     PLANTED,
     SLOPES,
+    N,
     covariates,
     model_of,
     planted_summary,
+    private_of,
     summary_of,
 )
 from tests.scaled_coordinates import scaled_point
@@ -45,6 +48,15 @@ def test_the_extended_posterior_holds_what_the_records_have(checked):
     assert draws.sd[3] == pytest.approx(test.estimate_sd, rel=0.25)
 
 
+def mean_slopes(pooled, model, step=1e-4):
+    """Derivatives of means at the center, by central differences; shape (numbers, parameters)."""
+    moves = step * np.eye(len(pooled.center))
+    points = pooled.center + np.concatenate([moves, -moves])
+    means, _ = pooled.moments(pooled.node_mass(model, points), points)
+    up, down = np.split(means, 2)
+    return (up - down).T / (2 * step)
+
+
 def test_the_model_is_an_ordinary_one_without_records(checked):
     model = extended_model(*checked)  # its likelihood was compared with the NumPy one
     assert {rv.name for rv in model.free_RVs} == {"slopes", "gamma"}
@@ -55,6 +67,26 @@ def test_the_model_is_an_ordinary_one_without_records(checked):
     whole = float(model.compile_logp()(values)) - scales
     parts = fit.log_likelihood()(theta[None])[0] + fit.parameters.log_prior(theta[None])[0]
     assert whole == pytest.approx(float(parts), rel=1e-6)
+
+
+def test_means_of_pilots_of_a_part_of_the_records_have_the_slope_of_that_part(monkeypatch):
+    for module, name, least in (
+        (model_scores, "LEAST_IN_MEMORY", N),
+        (pilot_part, "LEAST_RECORDS", N),
+        (pilot_part, "LEAST_PILOTS", N // 2),
+    ):
+        monkeypatch.setattr(module, name, least)
+    planned = pmp.calibrate(
+        private_of("bernoulli"), epsilon=4, delta=1e-6, release="summary", method="scores"
+    )
+    assert planned.mechanism.part is not None
+    summary = pmp.summarize(planned, random_seed=4, progressbar=False)
+    plan = pmp.check_plan(summary, extended(), **BUDGET)
+    fit = extended_fit(plan, pmp.check(plan, random_seed=3))
+    fitted = mean_slopes(planned.mechanism.pooled(summary.released), planned.mechanism.model)
+    # Along the parameters of the fitted model both are the same model.
+    own = mean_slopes(fit.pooled, fit.model)[: len(fitted), :3]
+    np.testing.assert_allclose(own, fitted, rtol=1e-5, atol=1e-5 * np.abs(fitted).max())
 
 
 @pytest.mark.audit

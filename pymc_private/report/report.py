@@ -52,6 +52,7 @@ OPTIONAL = ("of prior", "error ≤")
 """Columns that are left out where nothing is known."""
 UNBOUNDED = "no public range bounds the variable, as the box of a trimmed prior does"
 DPI = 150
+PAGE_SUFFIXES = (".html", ".htm", "")
 NEIGHBOR_CHANGES = {
     "substitute": "one {unit} is replaced by any other that the domain allows; "
     "how many there are is public",
@@ -96,7 +97,21 @@ class Report:
     fragment: str
 
     def save(self, path: str | os.PathLike[str] = "report.html") -> Path:
-        """Write the page, whole or not at all; an older one is replaced."""
+        """Write the page, whole or not at all; an older one is replaced.
+
+        Raises
+        ------
+        DomainError
+            The name has another ending than ``.html`` or ``.htm``.
+        """
+        suffix = Path(path).suffix.lower()
+        if suffix not in PAGE_SUFFIXES:
+            raise DomainError(
+                "A report is saved as a web page.",
+                got=f"a file that ends in {suffix}",
+                allowed=" or ".join(PAGE_SUFFIXES[:2]) + ", or no ending",
+                do="save it as .html; a browser prints it as PDF, and word processors open it",
+            )
         return write_atomically(path, self.html.encode("utf-8"))
 
     def __repr__(self) -> str:

@@ -138,6 +138,9 @@ def test_epsilon_is_rounded_up(got) -> None:
 
 
 def test_the_page_is_self_contained_and_has_no_script(got, tmp_path) -> None:
+    with pytest.raises(DomainError, match=r"ends in \.docx"):
+        got.save(tmp_path / "report.docx")
+    assert not list(tmp_path.iterdir())
     path = got.save(tmp_path / "report.html")
     page = path.read_text("utf-8")
     assert page.startswith("<!doctype html>")

@@ -5,7 +5,8 @@ the sums of all groups, are normal given the parameters of the extended model. M
 n E[f | x, theta, gamma], by reweighting nodes with the extended density, as those of g are. At the
 center both models are the same density, so that nodes, masses and variances are those of the fitted
 model; derivatives are by the scores of the extended one, in the coordinates that records read of
-its parameters.
+its parameters. The stretch of the nodes' terms is that of the fitted model: of additional
+parameters, and of c, what the large reference adds stays linear.
 """
 
 from __future__ import annotations

@@ -10,9 +10,10 @@ orthonormal basis of Sigma^(-1/2) n B and G = Q' Sigma^(-1/2), the p numbers G z
 does to first order. Their mean is nonlinear: over reference records of a mixture of theta^ and
 seven other parameter vectors, with weights w(theta) proportional to p(. | theta) / mixture,
 
-    G m(theta) = G m(theta^) + S G sum (w(theta) - w(theta^)) psi,
+    G m(theta) = G m(theta^) + S G sum (w(theta) - w(theta^)) psi + R (theta - theta^),
 
-so that value and slope at theta^ are those of many more records (`stretched_mean`).
+so that value and slope at theta^ are those of many more records; R, what S leaves of the slope, is
+mostly 0 (`stretched_mean`).
 """
 
 from __future__ import annotations

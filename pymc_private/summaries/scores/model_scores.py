@@ -34,9 +34,9 @@ SMALL_ROWS, SMALL_ROWS_OF_LEVELS = 40, 100
 """Rows of the reference for the likelihood; more where the outcome has few values."""
 ROWS_OF_INDICATOR, ROWS_OF_INDICATOR_OF_LEVELS, LARGE_ROWS_OF_INDICATOR = 6, 12, 48
 MOST_ROWS, MOST_LARGE_ROWS, MOST_OF_ENTRY = 256, 1024, 4
-"""About so many rows, and at most so many, for each indicator of categories whose levels are drawn;
-an entry counts for four indicators at most. On 40 rows with nine rare levels means were a fifth to
-twice as steep as on 128."""
+"""About so many rows for each indicator of categories whose levels are drawn, of which an entry has
+four at most, and the most rows in all. On 40 rows with nine rare levels means were a fifth to twice
+as steep as on 128."""
 LARGE_BY_LEVEL = RowsPerLevel(LARGE_ROWS, least=8, most=1024)
 """Rows in each group where records read coefficients of their own group."""
 LEAST_OF_SMALL, MOST_OF_SMALL = 4, 256

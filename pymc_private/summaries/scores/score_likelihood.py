@@ -102,7 +102,7 @@ class PooledLikelihood:
     correction : array, shape (T p,)
     slope : array, shape (T p, p)
         What a larger reference adds to the means at theta^, in value and first order; S leaves
-        mostly nothing of the latter.
+        mostly nothing of the latter, but for sums and parameters of an extended model.
     center : array, shape (p,)
         theta^.
     projection, outcome_projection : array, shape (p, T p)
@@ -227,7 +227,7 @@ class Curvature:
     sd : float
         tau of what noise is left; 0 if H is public.
     pairs : bool array, shape (p, p), optional
-        Entries with noise; the others are known to be 0. Default: all.
+        Entries that may differ from 0, with noise if there is any. Default: all.
     """
 
     value: np.ndarray
@@ -290,7 +290,7 @@ def pooled_likelihood(
     large, small : tuple of rows and n times their weights
         The references of the pilots and of the likelihood.
     reference_error : float
-        r; 0 where the distribution of the covariates is public.
+        r; 0 where there are no covariates.
     pilots : int, optional
         The first releases, which have no curvature of their own; default: all but the last.
     kinds : RecordKinds, optional

@@ -520,7 +520,8 @@ class ScoreMechanism:
         noisy, public, sd = self._noisy_curvature(released, releases, weights)
         mean = float(np.trace(public)) / len(public)
         if sd == 0.0:
-            return Curvature(floor_eigenvalues(noisy, LEAST_CURVATURE * mean), public, 0.0)
+            value = floor_eigenvalues(noisy, LEAST_CURVATURE * mean)
+            return Curvature(value, public, 0.0, self.design.structure.pairs)
         value, weight = shrunken(noisy, public, sd, self.design.structure)
         value = floor_eigenvalues(value, LEAST_CURVATURE * mean)
         left = sd * float(np.sqrt(1.0 - weight))

@@ -215,6 +215,24 @@ def test_a_singular_slope_is_left_alone_where_it_tells_nothing():
     np.testing.assert_allclose(module.stretch(wide, narrow), np.diag([2.0, 1.0, 1.0]), atol=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-7, 1e-3, 1e3, 1e7])
+def test_units_of_the_parameters_are_of_no_account(unit):
+    """A slope per cent of income and one per million of it are stretched alike."""
+    rng = np.random.default_rng(3)
+    narrow = np.eye(3) + 0.2 * rng.standard_normal((3, 3))
+    wide = narrow @ (np.eye(3) + 0.2 * rng.standard_normal((3, 3)))
+    units = np.array([1.0, 1.0, unit])
+    expected = wide @ np.linalg.inv(narrow)
+    np.testing.assert_allclose(module.stretch(wide * units, narrow * units), expected)
+
+
+@pytest.mark.parametrize("worst", [np.nan, np.inf])
+def test_slopes_that_are_not_finite_stretch_nothing(worst):
+    wide = np.diag([2.0, worst])
+    assert np.array_equal(module.stretch(wide, np.eye(2)), np.eye(2))
+    assert np.array_equal(module.stretch(np.eye(2), wide), np.eye(2))
+
+
 def second_rise() -> float:
     """Give the most that a likelihood rises again away from its mode, of a steeper reference."""
     model, truth, pooled = of_a_steeper_reference()

@@ -8,9 +8,9 @@ model. Their code draws standard normal covariates, and some of its lines unifor
 here, the law of normal ones given as a public reference, and uniform ones with 1,000 records, too.
 Linear regressions take some 3 to 5 s of CPU a simulation, so that at most 100 are made. Where the
 plan refuses before the charge, its scores are read all the same, and so are summaries that are
-refused after it; both are said; they are read once more with the reference trusted, whose law is
-the right one here (see `trusted_reference`). On Adult predictive probabilities are compared with test labels: of
-five predictors, and of fourteen from all its columns.
+refused after it; both are said. All are read once more with the reference trusted, whose law is the
+right one here (see `trusted_reference`). On Adult predictive probabilities are compared with test
+labels: of five predictors, and of fourteen from all its columns.
 
 TARP (Lemos et al. 2023): for a random reference point, the share of posterior draws nearer to it
 than the truth is uniform if the posterior is right. The coverage at 21 levels is averaged over 20

@@ -15,7 +15,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_private.errors import Incompatible, PointsElsewhere
 from pymc_private.models.bambi import formula_name
 from pymc_private.models.compat import pickle_state, unpickle
-from pymc_private.models.data_variables import underlying_array
+from pymc_private.models.data_variables import Source, underlying_array
 from pymc_private.models.fingerprint import describe_structure
 from pymc_private.models.prior import outcome_sources
 from pymc_private.models.private_model import (
@@ -52,6 +52,8 @@ UNEVEN = 0.4
 """Spread of the information over prior draws, relative to its mean, that is told."""
 SHOWN_PARAMETERS = 6
 """Most parameters named of which hardly anything is learned."""
+MANY_COMBINATIONS = 16
+"""More combinations of levels are told of: a plan takes them as equally frequent."""
 USABLE = 0.9
 """Share of usable summaries from which a plan does not look for reasons."""
 FEW_VALUES = 4
@@ -530,11 +532,13 @@ def plan_lines(plan: SummaryPlan) -> Iterator[str]:
 
 def _assumed_lines(plan: SummaryPlan) -> Iterator[str]:
     """What the expected information supposes of covariates and parameters."""
-    if assumed := spread_covariates(plan):
+    if assumed := _spread_sources(plan):
+        rare = " or have rare levels" if any(s.number_of_values < math.inf for s in assumed) else ""
         yield (
-            f"computed for {', '.join(assumed)} spread evenly over the domain: where records lie "
-            "in a small part of it, noise may hide them and their summary be refused after the "
-            "charge; plan.coverage(reference=...) simulates public rows of your choice"
+            f"computed for {', '.join(_names_of(assumed))} spread evenly over the domain: where "
+            f"records lie in a small part of it{rare}, noise may hide them and their summary be "
+            "refused after the charge; plan.coverage(reference=...) simulates public rows of your "
+            "choice"
         )
     low, high = plan.spread
     if high - low > UNEVEN * plan.whole:
@@ -545,12 +549,26 @@ def _assumed_lines(plan: SummaryPlan) -> Iterator[str]:
 
 
 def spread_covariates(plan: SummaryPlan) -> list[str]:
-    """Private numbers of many values that scores are planned for as if spread over their domain."""
+    """Private covariates that scores are planned for as if spread evenly over their domain.
+
+    Numbers, and categories that have more than `MANY_COMBINATIONS` of levels between them.
+    """
+    return _names_of(_spread_sources(plan))
+
+
+def _spread_sources(plan: SummaryPlan) -> list[Source]:
     if plan.method != "scores":
         return []
     known = [*outcome_sources(plan.private), *checked_reference(plan.private, plan.reference)]
     found = [s for s in plan.private.sources if s not in known]
-    return [formula_name(s.name) or s.name for s in found if s.number_of_values == math.inf]
+    finite = [s for s in found if s.number_of_values < math.inf]
+    logs = [math.prod(s.row_shape) * math.log(s.number_of_values) for s in finite]
+    many = sum(logs) > math.log(MANY_COMBINATIONS)
+    return [s for s in found if many or s.number_of_values == math.inf]
+
+
+def _names_of(sources: list[Source]) -> list[str]:
+    return [formula_name(s.name) or s.name for s in sources]
 
 
 def _coverage_words(plan: SummaryPlan) -> str:

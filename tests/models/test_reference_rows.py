@@ -184,3 +184,19 @@ def test_rows_that_stand_for_those_of_a_table_are_no_data(x):
 def test_what_is_not_finite_says_what_to_do(declared, x):
     with pytest.raises(DomainError, match=r"(?s)NaN or infinity.*what to do: leave out"):
         plan(declared[1], np.where(x > 1.1, np.nan, x))
+
+
+@pytest.mark.parametrize(("dummies", "told"), [(3, False), (5, True)])
+def test_a_plan_tells_that_it_takes_many_dummies_as_equally_frequent(dummies, told):
+    """Of twelve rare ones a third of the summaries was refused, of which it had not told."""
+    n = 3000
+    rows = (np.random.default_rng(1).random((n, dummies)) < 0.1) * 1.0
+    with pm.Model() as model:
+        eta = pm.Data("F", rows) @ pm.Normal("b", shape=dummies) + pm.Normal("a")
+        pm.Bernoulli("y", logit_p=eta, observed=np.zeros(n, int))
+    private = pmp.privatize(model, records={"F": 0, "y": 0}, domain={"F": {0, 1}, "y": {0, 1}})
+    words = dict(BUDGET, release="summary", method="scores")
+    found = pmp.calibrate(private, **words)
+    assert ("computed for F spread evenly" in found.summary()) == told
+    assert ("or have rare levels" in found.summary()) == told
+    assert spread_covariates(pmp.calibrate(private, reference={"F": rows[:50]}, **words)) == []

@@ -66,6 +66,7 @@ ADULT_TRAINED, ADULT_RELEASES = 32_561, 10
 FEW_EFFECTIVE, MANY_DRAWS = 100.0, 12_000
 """Effective draws below which a posterior is drawn anew, and with how many."""
 PUBLIC_ROWS = 512
+"""Rows of the public reference, where there is one."""
 Arrays = dict[str, np.ndarray]
 Law = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 

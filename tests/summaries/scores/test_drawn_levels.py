@@ -282,3 +282,43 @@ def test_more_rows_are_no_reason_to_keep_levels(entries):
     design = score_mechanism(private, largest_mu(1.0, 1e-6)).design
     for reference in (design.large, design.small):
         assert reference.units["F"].shape[1] == entries
+
+
+def numbers_of_rows(private: pmp.PrivateModel, reference: Any = None) -> list[int]:
+    """Give the sizes of both references."""
+    design = score_mechanism(private, largest_mu(1.0, 1e-6), reference=reference).design
+    return [len(each.weights) for each in (design.large, design.small)]
+
+
+def test_dummies_of_public_rows_have_as_many_rows_as_dummies_that_are_drawn():
+    """On 128 rows of a public sample up to half of the Poisson summaries were refused, unforeseen.
+
+    A label of groups is no dummy, and numbers have the rows of numbers.
+    """
+    private = private_model(3000)
+    drawn = numbers_of_rows(private)
+    assert drawn == [512, 128]
+    assert numbers_of_rows(private, {"F": flags(np.random.default_rng(7), 2000)}) == drawn
+    public = {"domain": {}, "public": ["F"]}
+    assert numbers_of_rows(pmp.privatize(private.base, records="row", **public)) == drawn
+    numbers = np.random.default_rng(8).normal(size=(3000, 12))
+    with pm.Model(coords={"row": np.arange(3000)}) as model:
+        eta = pm.Data("F", numbers, dims=("row", None)) @ pm.Normal("slopes", shape=12)
+        pm.Bernoulli("y", logit_p=eta, observed=np.zeros(3000, int), dims="row")
+    assert numbers_of_rows(pmp.privatize(model, records="row", **public)) == [128, 100]
+
+
+def grouped(label: Any) -> pmp.PrivateModel:
+    """Give a logistic regression with intercepts of four groups whose labels are public."""
+    with pm.Model(coords={"row": np.arange(len(label))}) as model:
+        effect = pm.Normal("effect", pm.Normal("mean"), pm.LogNormal("sd", -0.7, 0.5), shape=4)
+        eta = effect[pm.Data("g", label, dims="row")]
+        pm.Bernoulli("y", logit_p=eta, observed=np.zeros(len(label), int), dims="row")
+    return pmp.privatize(model, records="row", domain={}, public=["g"])
+
+
+def test_public_labels_of_groups_are_no_dummies(monkeypatch):
+    private = grouped(np.arange(400) % 4)
+    with_labels = numbers_of_rows(private)
+    monkeypatch.setattr(model_scores, "MOST_OF_ENTRY", 0)  # no column is a dummy
+    assert numbers_of_rows(private) == with_labels

@@ -53,8 +53,40 @@ class DeclaredData(Protocol):
 
 
 # ---- what a reference is -------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class KnownCovariates:
+    """A public sample of the very distribution that the covariates of the records have.
+
+    Given as ``reference=`` where that distribution is known without the records: treatments that
+    were assigned by lot, a designed experiment, a published census of the sampled population. A
+    summary by scores then spends nothing on the covariates (neither their moments nor the curvature
+    are released), which pays where the budget is small. A plain reference is only where a
+    summary starts from: noisy moments correct it.
+
+    The guarantee does not rest on it. The posterior does: it is not checked, and where records are
+    distributed otherwise, posteriors are off, and their intervals too narrow, without a warning.
+
+    Parameters
+    ----------
+    rows : mapping of str to array, or data frame
+        Values of *all* private covariates, whole records in the units of the model; a thousand or
+        more, since what is sampled here is taken for the distribution itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_private as pmp
+    >>> lots = np.random.default_rng(1).choice([0.0, 1.0], size=(2000, 1))
+    >>> reference = pmp.summaries.KnownCovariates({"treated": lots})
+    """
+
+    rows: Any
+
+
 def _reference_entries(reference: Any) -> dict[str, np.ndarray]:
     """The columns of a reference, by name."""
+    if isinstance(reference, KnownCovariates):
+        reference = reference.rows
     problem = "a reference is a table of public covariates"
     allowed = "a mapping of names to arrays, or a data frame"
     if not (isinstance(reference, Mapping) or hasattr(reference, "columns")):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,10 +21,11 @@ from pymc_private.errors import DomainError, PymcPrivateError, Unsupported
 from pymc_private.models.compat import say_stage
 from pymc_private.models.information import ASSUMED_N, simulated_information
 from pymc_private.models.private_model import PrivateModel, require_private_model
-from pymc_private.models.reference_rows import checked_reference, nearest_entries
+from pymc_private.models.reference_rows import KnownCovariates, checked_reference, nearest_entries
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import MAX_COUNT, is_number, short_repr
+from pymc_private.release.allowed import as_float
 from pymc_private.release.arguments import equals
 from pymc_private.summaries.protocol import Mechanism
 from pymc_private.summaries.summary_plan import SummaryPlan, at_most
@@ -258,6 +259,19 @@ def rebuilt_mechanism(private: PrivateModel, method: str, request: SummaryReques
             do="upgrade pymc_private",
         )
     return MECHANISMS[method](private, request)
+
+
+def stored_request(
+    private: PrivateModel, facts: Mapping[str, Any], released: Mapping[str, np.ndarray]
+) -> SummaryRequest:
+    """What a stored summary was asked for, for a model of the same structure."""
+    from pymc_private.summaries.scores.reference import stored_rows
+
+    reference = stored_rows(private, released)
+    if (facts["mechanism"] or {}).get("known covariates"):
+        reference = KnownCovariates(reference)
+    epsilon, delta = float(facts["asked"]), as_float(facts["delta"])
+    return SummaryRequest(epsilon, delta, facts["guess"], reference)
 
 
 def _checked_request(

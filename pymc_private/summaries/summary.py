@@ -302,12 +302,12 @@ class Summary(PointsElsewhere, Publishable):
 
     def _mechanism_of(self, private: PrivateModel) -> Mechanism:
         """The mechanism for a model of the same structure."""
-        from pymc_private.summaries.choose_mechanism import SummaryRequest, rebuilt_mechanism
+        from pymc_private.summaries.choose_mechanism import rebuilt_mechanism, stored_request
 
         if self._origin is not None and self._origin[0] is private:
             return self._origin[1]
         facts = self._facts
-        request = SummaryRequest(float(facts["asked"]), as_float(facts["delta"]), facts["guess"])
+        request = stored_request(private, facts, self._released)
         found: Any = rebuilt_mechanism(private, str(facts["method"]), request)
         for mu in (facts["mechanism"] or {}).get("refinements", ()):
             found = found.refined(as_float(mu))

@@ -15,12 +15,13 @@ from pymc_private.errors import Unsupported
 from pymc_private.models.domains import Interval
 from pymc_private.models.information import ASSUMED_N
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.reference_rows import KnownCovariates
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.summaries.persons.person_density import PersonDensity, PersonModel
 from pymc_private.summaries.persons.person_moments import person_moments
 from pymc_private.summaries.persons.person_nodes import pairs_for
 from pymc_private.summaries.protocol import Caution
-from pymc_private.summaries.scores.reference import reference_rows
+from pymc_private.summaries.scores.reference import given_rows, reference_rows
 from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
 from pymc_private.summaries.scores.score_model import AGREEMENT_OF_RULES, GRADIENT_AGREEMENT
 
@@ -55,6 +56,7 @@ def person_score_mechanism(
         An improper prior, or a reference that does not fit.
     """
     _refuse_tables(private)
+    _refuse_known(reference)
     density = PersonDensity(private)
     count = (n or ASSUMED_N) if private.neighbors == ADD_REMOVE else private.record_count
     model = PersonModel(density, _ends(density), pairs_for(count, density.family.most_pairs))
@@ -72,6 +74,7 @@ def person_score_mechanism(
         public_rows=density.public_rows,
         relation=private.neighbors,
         records_per_unit=private.records_per_unit,
+        given=given_rows(private, density, reference),
     )
     made.integrates_effects = True
     made.most_gap = AGREEMENT_OF_RULES if density.family.moves_nodes else GRADIENT_AGREEMENT
@@ -101,6 +104,16 @@ def _refuse_tables(private: PrivateModel) -> None:
             got=f"n={private.table_rows} in privatize",
             allowed="a model that holds the rows",
             do="the rows in the model, without n=",
+        )
+
+
+def _refuse_known(reference: Any) -> None:
+    """Refuse known covariates, which are for records of one row."""
+    if isinstance(reference, KnownCovariates):
+        raise Unsupported(
+            "known covariates are for records of one row",
+            got="persons with several rows",
+            do="give the rows as a plain reference=",
         )
 
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.domains import Categories
 from pymc_private.models.information import ASSUMED_N
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.reference_rows import KnownCovariates
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.summaries.density.outcome_nodes import check_mass
 from pymc_private.summaries.density.outcome_support import outcome_support
@@ -25,7 +27,7 @@ from pymc_private.summaries.persons.person_mechanism import person_score_mechani
 from pymc_private.summaries.scores.group_labels import refuse_tiny_groups, refuse_wrong_labels
 from pymc_private.summaries.scores.marginal_moments import covariate_stage
 from pymc_private.summaries.scores.pilot_part import LEAST_IN_MEMORY, PilotPart, pilot_part
-from pymc_private.summaries.scores.reference import CovariateReference, reference_rows
+from pymc_private.summaries.scores.reference import CovariateReference, given_rows, reference_rows
 from pymc_private.summaries.scores.reference_levels import RowsPerLevel, rows_by_level
 from pymc_private.summaries.scores.score_budget import are_many
 from pymc_private.summaries.scores.score_mechanism import ScoreMechanism
@@ -59,16 +61,18 @@ def score_mechanism(
     mu : float
         Gaussian privacy of the whole release.
     reference : mapping of str to array, or data frame, optional
-        A *public* sample of covariates; default: their domains.
+        A *public* sample of covariates, or `KnownCovariates`; default: their domains.
     n : int, optional
         Under add/remove: a public guess of the number of records.
 
     Raises
     ------
     Unsupported
-        The model is not row-wise with one scalar outcome, or its probabilities do not sum to one.
+        The model is not row-wise with one scalar outcome, or its probabilities do not sum to one;
+        known covariates of a hierarchy.
     DomainError
-        An improper prior, a reference that does not fit, or labels of groups that do not.
+        An improper prior, a reference that does not fit, or labels of groups that do not; known
+        covariates that leave out one.
     NotInformative
         Groups that are too small for the budget.
     """
@@ -79,6 +83,9 @@ def score_mechanism(
     if density.labels:
         refuse_wrong_labels(density.labels, density.covariates, density.public_rows)
         refuse_tiny_groups(density.parameters.size, guess, mu)
+    known = isinstance(reference, KnownCovariates)
+    if known:
+        _refuse_partly_known(private, density, reference)
     model = QuadratureModel(density, outcome_support(private, density.outcome))
     large, indicators = _large_reference(private, density, reference)
     model = replace(model, knots=peak_knots(density, model.support, large.rows))
@@ -101,13 +108,15 @@ def score_mechanism(
         mu,
         guess,
         outcome=density.outcome.name,
-        moments=covariate_stage(density, large),
-        covariates=bool(density.covariates),
+        moments=None if known else covariate_stage(density, large),
+        covariates=bool(density.covariates) and not known,
         public_rows=density.public_rows,
         relation=private.neighbors,
         records_per_unit=private.records_per_unit,
         part=_pilot_part(private, density, guess, mu),
         many=few and not density.labels and are_many(guess, density.parameters.size, mu),
+        given=given_rows(private, density, reference),
+        known=known,
     )
 
 
@@ -130,6 +139,25 @@ def _large_reference(
     rows = _large_rows(indicators)  # of more combinations than the least, none keeps its levels
     found = reference_rows(private, density, rows, given=given, most_combinations=LARGE_ROWS)
     return found, indicators
+
+
+def _refuse_partly_known(private: PrivateModel, density: RecordDensity, known: Any) -> None:
+    """Refuse known covariates of hierarchies, and those that leave out some covariate."""
+    if density.labels:
+        raise Unsupported(
+            "known covariates are for models whose records all read the same parameters",
+            got=f"coefficients by {', '.join(density.labels)}",
+            do="give the rows as a plain reference=",
+        )
+    given = given_rows(private, density, known)
+    missing = [source for source in density.covariates if source.name not in given]
+    if missing or not given:
+        raise DomainError(
+            "KnownCovariates hold all private covariates of a model",
+            got="without " + (", ".join(s.name for s in missing) or "any: the model has none"),
+            allowed=", ".join(source.name for source in density.covariates) or "no reference=",
+            do="add them; or give the rows as a plain reference=",
+        )
 
 
 def _public_indicators(values: np.ndarray) -> int:

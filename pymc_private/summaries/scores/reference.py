@@ -54,6 +54,10 @@ MOMENT_SHARES = (0.35, 0.65)
 """Shares of mu^2 of two noisy sums, the second around the reference that the first one moved."""
 LEAST_VARIANCE, LARGEST_VARIANCE = 0.01, 4.0
 """Variances of the moved reference, in units of those it had."""
+MOST_GIVEN = 4096
+"""Most rows of a public sample that are used, evenly spread: a stored summary holds them."""
+GIVEN = "given:"
+"""Before the names of these rows in a stored summary."""
 RANK_TOLERANCE = 1e-9
 """Directions with less than this share of the largest second moment do not vary."""
 
@@ -159,14 +163,35 @@ def known_rows(
     private: PrivateModel, density: CovariateReader, given: Any
 ) -> tuple[list[Rows], list[Source]]:
     """Blocks of rows that are known together, each of one length, and covariates that are not."""
-    known = {
+    known = given_rows(private, density, given)
+    public = {name: np.asarray(values) for name, values in density.public_rows.items()}
+    free = [source for source in density.covariates if source.name not in known]
+    return [block for block in (known, public) if block], free
+
+
+def given_rows(
+    private: PrivateModel, density: CovariateReader, given: Any
+) -> dict[str, np.ndarray]:
+    """The rows of a public sample, in the domain, `MOST_GIVEN` of them at most."""
+    found = {
         source.name: np.moveaxis(nearest_entries(source, values), source.axis, 0).astype(float)
         for source, values in checked_reference(private, given).items()
         if source in density.covariates
     }
-    public = {name: np.asarray(values) for name, values in density.public_rows.items()}
-    free = [source for source in density.covariates if source.name not in known]
-    return [block for block in (known, public) if block], free
+    length = max(map(len, found.values()), default=0)
+    if length <= MOST_GIVEN:
+        return found
+    picked = np.arange(MOST_GIVEN) * length // MOST_GIVEN
+    return {name: rows[picked] for name, rows in found.items()}
+
+
+def stored_rows(private: PrivateModel, released: Mapping[str, np.ndarray]) -> Any:
+    """The public sample that a stored summary was planned by, as `reference=`; None without one."""
+    return {
+        source.name: np.moveaxis(released[GIVEN + source.name], 0, source.axis)
+        for source in private.sources
+        if GIVEN + source.name in released
+    } or None
 
 
 def _whole_block(blocks: Sequence[Rows], count: int, skip: int) -> CovariateReference:

@@ -135,6 +135,11 @@ class ExpectedRelease:
     variance: np.ndarray
 
 
+KNOWN_CAUTION = (
+    "the distribution of the covariates is taken to be that of reference=, and no record is asked: "
+    "where it is another one, posteriors are off and their intervals too narrow, unnoticed"
+)
+"""What is said of `KnownCovariates`."""
 FINAL_MODE_STEPS = 8
 """Gauss-Newton steps to the mode of all releases."""
 LEAST_CURVATURE = 0.05
@@ -173,6 +178,10 @@ class ScoreMechanism:
         The records that pilots read (T37); default: all of them.
     many : bool
         Whether there are so many records that pilots need less of the budget.
+    given : mapping of str to array, optional
+        The public sample of which the references were made.
+    known : bool
+        Whether it is taken for the distribution of the covariates, of which nothing is released.
     """
 
     method = "scores"
@@ -201,6 +210,8 @@ class ScoreMechanism:
         records_per_unit: int = 1,
         part: PilotPart | None = None,
         many: bool = False,
+        given: Rows | None = None,
+        known: bool = False,
     ) -> None:
         read = model.parameters
         self.model, self.read = model, read
@@ -213,8 +224,9 @@ class ScoreMechanism:
         moments = self._settled(moments, large, budget, scale, 1.0 if part is None else part.share)
         prior, public = NormalPrior(read.mean, read.covariance), dict(public_rows or {})
         self.design = ScoreDesign(
-            model, prior, large, small, budget, outcome, moments, public, scale, part
-        )
+            model, prior, large, small, budget, outcome, moments, public, scale, part,
+            dict(given or {}), known,
+        )  # fmt: skip
         one = {name: rows[:1] for name, rows in large.rows.items()}
         refuse_size(*model.jacobian(read.mean, one).shape[1:])  # before a charge
         self._pooled: tuple[Mapping[str, np.ndarray], PooledLikelihood] | None = None
@@ -292,6 +304,7 @@ class ScoreMechanism:
         """Second rounds, and the share of the records that pilots read, with its weight."""
         part = self.design.part
         found: dict[str, Any] = {"refinements": list(self.refinements)} if self.refinements else {}
+        found |= {"known covariates": True} if self.design.known else {}
         return found | ({} if part is None else {"pilot part": [part.share, part.weight]})
 
     # ---- before the data are read ----------------------------------------------------------------
@@ -382,13 +395,17 @@ class ScoreMechanism:
 
     def cautions(self) -> list[Caution]:
         """Reasons for doubt that are known before the charge."""
-        found = [*self.doubts, *expected_caution(self.usable)]
+        found = [*self._taken_as_known(), *self.doubts, *expected_caution(self.usable)]
         if self.integrates_effects:
             found += prior_near_zero(self.parameters)
         if self.design.structure.is_full:
             return found
         found += small_group_cautions(self.read.size, self.count, self.mu)
         return [*found, *prior_near_zero(self.parameters)]
+
+    def _taken_as_known(self) -> list[Caution]:
+        """What is said of covariates whose distribution is not read."""
+        return [Caution(KNOWN_CAUTION)] if self.design.known else []
 
     @property
     def least_group(self) -> float | None:
@@ -549,7 +566,7 @@ class ScoreMechanism:
 
     def warnings(self, released: Mapping[str, np.ndarray]) -> Sequence[Caution]:
         """Reasons to distrust what was released: a noisy H, a far g, a posterior far from both."""
-        found: list[Caution] = []
+        found = self._taken_as_known()
         large = reference_of(released, "large")
         weights = float(released["count"]) * large.weights
         releases = self._noisy_scores(released, large)

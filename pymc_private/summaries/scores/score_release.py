@@ -47,7 +47,7 @@ from pymc_private.summaries.scores.pilot import (
     posterior_mode,
 )
 from pymc_private.summaries.scores.pilot_part import PilotPart, RecordKinds
-from pymc_private.summaries.scores.reference import CovariateReference
+from pymc_private.summaries.scores.reference import GIVEN, CovariateReference
 from pymc_private.summaries.scores.score_bounds import NoiseSd, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import ROUNDS, ScoreBudget
 from pymc_private.summaries.scores.score_terms import (
@@ -135,6 +135,10 @@ class ScoreDesign:
         Relation and unit.
     part : PilotPart or None
         The records that pilots read; None: all of them, as the final score does.
+    given : mapping of str to array
+        The public sample of which the references were made, if there is one.
+    known : bool
+        Whether that sample is taken for the distribution of the private covariates.
     """
 
     model: RecordModel
@@ -147,6 +151,8 @@ class ScoreDesign:
     public_rows: Rows = field(default_factory=dict)
     scale: NoiseScale = field(default_factory=NoiseScale)
     part: PilotPart | None = None
+    given: Rows = field(default_factory=dict)
+    known: bool = False
 
     @property
     def kinds(self) -> RecordKinds:
@@ -350,6 +356,7 @@ class _Run:
         mode, covariance = self._pilots()
         fixed |= self._final(mode, covariance)
         fixed |= {"count": np.array(self.count)}
+        fixed |= {GIVEN + name: rows for name, rows in self.design.given.items()}
         for name, reference in (("large", large), ("small", small)):
             fixed |= {f"{name}:{key}": np.asarray(v) for key, v in reference.rows.items()}
             fixed[f"{name}_weights"] = reference.weights
@@ -540,6 +547,8 @@ class _Run:
             value, *matrices = self.noise.totals(map(work, chunks), sums, part.weight)
         self._done()
         final = self._noted(score, value, budget.score, frame)
+        if not matrices and self.design.known:
+            return self._public_curvature(final) * final.mean_weight, 0.0
         if not matrices:
             return final.clipped.moments(self.weights * final.mean_weight)[0], 0.0
         return matrices[0], self.noise.term_sd(sums[1], len(matrices[0]))
@@ -556,12 +565,23 @@ class _Run:
         return found
 
     def _public_curvature(self, final: NoisyScore) -> np.ndarray:
-        """H without private covariates: over all public rows, or n times that of the one row."""
-        rows = self.design.public_rows
-        if not rows:
+        """H where nothing of it is private.
+
+        Over all public rows; of known covariates n times the mean over their sample, or over the
+        reference where there are public rows beside them, too; without either that of the one row.
+        """
+        design = self.design
+        if not design.public_rows and design.known:
+            length = len(next(iter(design.given.values())))
+            return self._curvature_of(final, design.given, length) * (self.count / length)
+        if not design.public_rows or design.known:
             return final.clipped.moments(self.weights)[0]
+        return self._curvature_of(final, design.public_rows, self.n)
+
+    def _curvature_of(self, final: NoisyScore, rows: Rows, length: int) -> np.ndarray:
+        """The sum over rows of the curvature of one record, in chunks."""
         parts = [
             final.score.at(chunk).moments(1.0 * (np.arange(self.size) < count))[0]
-            for chunk, count in chunks_of(rows, self.n, self.size)
+            for chunk, count in chunks_of(rows, length, self.size)
         ]
         return np.asarray(np.sum(parts, axis=0))

@@ -10,6 +10,7 @@ file already holds are not run again: a long study goes on where it stopped.
 ``python -m benchmarks.noise_aware --table FILE`` prints what such files hold. With ``--compared K``
 only the first K data sets of a cell have a posterior of the records, and with it error and width
 (``--coverage``: none): coverage needs only the parameters that the records were drawn with.
+With ``--known`` the law of the covariates is declared as known, by 4,096 public rows.
 ``python -m benchmarks.noise_aware_coverage FILE`` adds such files to the table that the repository
 keeps; a study that goes on takes another seed.
 
@@ -32,6 +33,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.noise_aware_models import FURTHER, SCENARIOS
+from pymc_private.models.prior import outcome_sources
+from pymc_private.summaries import KnownCovariates
 from pymc_private.summaries.choose_mechanism import make_summary_plan
 from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.importance import WeightedDraws, importance_draws
@@ -44,6 +47,8 @@ FEW_EFFECTIVE, ENOUGH = 300.0, 400.0
 """Effective draws below which a posterior is drawn anew with `MORE` times as many; and with which
 no further round is taken where only coverage is wanted."""
 MORE = 8
+KNOWN_ROWS, KNOWN_SEED = 4096, 9
+"""Public rows of covariates whose law is declared as known."""
 LARGEST_BATCH = 2_000_000
 INNER, OUTER = (0.25, 0.75), (0.05, 0.95)
 LogDensity = Callable[[np.ndarray], np.ndarray]
@@ -87,6 +92,17 @@ def non_private(
     return importance_draws(target, theta, covariance, rng, EXACT_DRAWS, rounds=EXACT_ROUNDS)
 
 
+def known_covariates(scenario: Any) -> KnownCovariates:
+    """Covariates of so many other records, as those whose law is known."""
+    rng, private = np.random.default_rng(KNOWN_SEED), scenario.private
+    outcomes = outcome_sources(private)
+    names = [source.name for source in private.sources if source not in outcomes]
+    times = -(-KNOWN_ROWS // private.record_count)
+    parts = [scenario.simulate(scenario.truth, rng) for _ in range(times)]
+    rows = {name: np.concatenate([part[name] for part in parts])[:KNOWN_ROWS] for name in names}
+    return KnownCovariates(rows)
+
+
 class Study:
     """One model at one epsilon, its mechanism made once.
 
@@ -97,13 +113,26 @@ class Study:
     method : str
     compared : float
         How many data sets, from the first, have their posterior compared with that of the records.
+    known : bool
+        Whether the law of the covariates is declared as known.
     """
 
     def __init__(
-        self, scenario: Any, epsilon: float, method: str = "auto", compared: float = np.inf
+        self,
+        scenario: Any,
+        epsilon: float,
+        method: str = "auto",
+        compared: float = np.inf,
+        known: bool = False,
     ) -> None:
         self.scenario, self.compared = scenario, compared
-        self.plan = make_summary_plan(scenario.private, epsilon=epsilon, delta=DELTA, method=method)
+        self.plan = make_summary_plan(
+            scenario.private,
+            epsilon=epsilon,
+            delta=DELTA,
+            method="scores" if known else method,
+            reference=known_covariates(scenario) if known else None,
+        )
 
     @cached_property
     def density(self) -> RecordDensity:
@@ -241,6 +270,7 @@ def main(scenarios: Any = None, study: Any = Study) -> None:
     parser.add_argument("--compared", type=float, default=np.inf)
     parser.add_argument("--coverage", action="store_true", help="leave out error and width")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--known", action="store_true", help="covariates of a known law")
     given = parser.parse_args()
     if given.table:
         print_table(given.table)
@@ -250,7 +280,8 @@ def main(scenarios: Any = None, study: Any = Study) -> None:
     for name in [n for n in scenarios if not given.parts or any(p in n for p in given.parts)]:
         scenario = scenarios[name]()
         for epsilon in map(float, given.epsilons.split(",")):
-            run_cell(name, partial(study, scenario, epsilon), epsilon, given)
+            make = partial(study, scenario, epsilon, **({"known": True} if given.known else {}))
+            run_cell(name, make, epsilon, given)
 
 
 def run_cell(name: str, make: Callable[..., Study], epsilon: float, given: Any) -> None:

@@ -10,7 +10,7 @@ file already holds are not run again: a long study goes on where it stopped.
 ``python -m benchmarks.noise_aware --table FILE`` prints what such files hold. With ``--compared K``
 only the first K data sets of a cell have a posterior of the records, and with it error and width
 (``--coverage``: none): coverage needs only the parameters that the records were drawn with.
-With ``--known`` the law of the covariates is declared as known, by 4,096 public rows.
+With ``--known`` the law of the covariates is declared as known, by 16,384 public rows.
 ``python -m benchmarks.noise_aware_coverage FILE`` adds such files to the table that the repository
 keeps; a study that goes on takes another seed.
 
@@ -47,7 +47,7 @@ FEW_EFFECTIVE, ENOUGH = 300.0, 400.0
 """Effective draws below which a posterior is drawn anew with `MORE` times as many; and with which
 no further round is taken where only coverage is wanted."""
 MORE = 8
-KNOWN_ROWS, KNOWN_SEED = 4096, 9
+KNOWN_ROWS, KNOWN_SEED = 16_384, 9
 """Public rows of covariates whose law is declared as known."""
 LARGEST_BATCH = 2_000_000
 INNER, OUTER = (0.25, 0.75), (0.05, 0.95)

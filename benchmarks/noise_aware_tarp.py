@@ -10,7 +10,8 @@ Linear regressions take some 3 to 5 s of CPU a simulation, so that at most 100 a
 plan refuses before the charge, its scores are read all the same, and so are summaries that are
 refused after it; both are said. Linear regressions are also made with the law of their covariates
 declared as known (`KnownCovariates`). On Adult predictive probabilities are compared with test
-labels: of five predictors, and of fourteen from all its columns.
+labels: of five predictors, and of fourteen from all its columns; its test part gives covariates as
+a public sample, and as known ones, too.
 
 TARP (Lemos et al. 2023): for a random reference point, the share of posterior draws nearer to it
 than the truth is uniform if the posterior is right. The coverage at 21 levels is averaged over 20
@@ -26,6 +27,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -64,7 +66,7 @@ ADULT_TRAINED, ADULT_RELEASES = 32_561, 10
 """The first rows of Adult, which its authors set apart to train on."""
 FEW_EFFECTIVE, MANY_DRAWS = 100.0, 12_000
 """Effective draws below which a posterior is drawn anew, and with how many."""
-PUBLIC_ROWS, KNOWN_ROWS = 512, 4096
+PUBLIC_ROWS, KNOWN_ROWS = 512, 16_384
 """Rows of the public reference, where there is one, and of covariates whose law is known."""
 Arrays = dict[str, np.ndarray]
 Law = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
@@ -266,14 +268,18 @@ def print_adult(name: str, columns: Callable[[Any], Arrays], releases: int) -> N
     tested, y = columns(table[ADULT_TRAINED:]), np.asarray(label()(table[ADULT_TRAINED:]))
     order = list(scenario.private.model.coords["slope"])
     test = np.column_stack([np.ones(len(y)), *(tested[key] for key in order)])
+    single = [key for key in order if key in held]
+    numbers = np.column_stack([tested[key] for key in order if key not in single])
+    sample = {"X": numbers} | {key: np.asarray(tested[key]) for key in single}
 
     def distance(found: WeightedDraws) -> float:
         return calibration(found.weights @ expit(found.points[:, keep] @ test.T), y)
 
     exact = non_private(case.density, held, mode_of(case, held), np.random.default_rng(1))
     print(f"{name}, records: distance of calibration {distance(exact):.4f}", flush=True)
-    for epsilon in EPSILONS:
-        mechanism, method = planned(scenario.private, epsilon, "scores")
+    samples = {"": None, ", public sample": sample, ", known law": KnownCovariates(sample)}
+    for epsilon, (kind, reference) in product(EPSILONS, samples.items()):
+        mechanism, method = planned(scenario.private, epsilon, "scores", reference)
         found, refused = [], 0
         for k in range(releases):
             rng = np.random.default_rng([k, 3000])
@@ -282,8 +288,8 @@ def print_adult(name: str, columns: Callable[[Any], Arrays], releases: int) -> N
             found.append(distance(posterior(mechanism, released, rng)))
         error = np.std(found, ddof=1) / np.sqrt(releases)
         print(
-            f"{name}, {method}, epsilon {epsilon:g}: distance of calibration {np.mean(found):.4f}"
-            f"±{error:.4f}, refused {refused} of {releases}",
+            f"{name}{kind}, {method}, epsilon {epsilon:g}: distance of calibration "
+            f"{np.mean(found):.4f}±{error:.4f}, refused {refused} of {releases}",
             flush=True,
         )
 

@@ -26,8 +26,8 @@ from pymc_private.summaries.record_table import ArrayRecords
 from tests.summaries.posterior_distances import LEVELS, near
 from tests.summaries.replayed_releases import Recorded, Replay
 
-N, SWEEPS, WARMUP, MOVES = 150, 5000, 500, 4
-RELEASES = 3
+N, SWEEPS, WARMUP, MOVES = 150, 4000, 500, 4
+RELEASES = 2
 WIDER = 1.5
 """How much wider a proposal is than the law of a record."""
 Arrays = dict[str, np.ndarray]

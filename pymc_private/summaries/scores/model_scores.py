@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.domains import Categories
 from pymc_private.models.information import ASSUMED_N
 from pymc_private.models.private_model import PrivateModel
@@ -25,6 +24,7 @@ from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.persons.person_density import rows_of_persons
 from pymc_private.summaries.persons.person_mechanism import person_score_mechanism
 from pymc_private.summaries.scores.group_labels import refuse_tiny_groups, refuse_wrong_labels
+from pymc_private.summaries.scores.known_covariates import refuse_partly_known, with_moments_of
 from pymc_private.summaries.scores.marginal_moments import covariate_stage
 from pymc_private.summaries.scores.pilot_part import LEAST_IN_MEMORY, PilotPart, pilot_part
 from pymc_private.summaries.scores.reference import CovariateReference, given_rows, reference_rows
@@ -83,9 +83,9 @@ def score_mechanism(
     if density.labels:
         refuse_wrong_labels(density.labels, density.covariates, density.public_rows)
         refuse_tiny_groups(density.parameters.size, guess, mu)
-    known = isinstance(reference, KnownCovariates)
+    known, given = isinstance(reference, KnownCovariates), given_rows(private, density, reference)
     if known:
-        _refuse_partly_known(private, density, reference)
+        refuse_partly_known(density, given)
     model = QuadratureModel(density, outcome_support(private, density.outcome))
     large, indicators = _large_reference(private, density, reference)
     model = replace(model, knots=peak_knots(density, model.support, large.rows))
@@ -101,6 +101,9 @@ def score_mechanism(
         large = rows_by_level(private, density, LARGE_BY_LEVEL, given=reference) or large
         skip = 2 ** len(large.weights).bit_length()
         small = rows_by_level(private, density, by_level, skip, reference) or small
+    moments = covariate_stage(density, large)
+    if known:
+        large, small = with_moments_of(given, moments, (large, small))
     return ScoreMechanism(
         model,
         large,
@@ -108,14 +111,14 @@ def score_mechanism(
         mu,
         guess,
         outcome=density.outcome.name,
-        moments=None if known else covariate_stage(density, large),
+        moments=None if known else moments,
         covariates=bool(density.covariates) and not known,
         public_rows=density.public_rows,
         relation=private.neighbors,
         records_per_unit=private.records_per_unit,
         part=_pilot_part(private, density, guess, mu),
         many=few and not density.labels and are_many(guess, density.parameters.size, mu),
-        given=given_rows(private, density, reference),
+        given=given,
         known=known,
     )
 
@@ -139,25 +142,6 @@ def _large_reference(
     rows = _large_rows(indicators)  # of more combinations than the least, none keeps its levels
     found = reference_rows(private, density, rows, given=given, most_combinations=LARGE_ROWS)
     return found, indicators
-
-
-def _refuse_partly_known(private: PrivateModel, density: RecordDensity, known: Any) -> None:
-    """Refuse known covariates of hierarchies, and those that leave out some covariate."""
-    if density.labels:
-        raise Unsupported(
-            "known covariates are for models whose records all read the same parameters",
-            got=f"coefficients by {', '.join(density.labels)}",
-            do="give the rows as a plain reference=",
-        )
-    given = given_rows(private, density, known)
-    missing = [source for source in density.covariates if source.name not in given]
-    if missing or not given:
-        raise DomainError(
-            "KnownCovariates hold all private covariates of a model",
-            got="without " + (", ".join(s.name for s in missing) or "any: the model has none"),
-            allowed=", ".join(source.name for source in density.covariates) or "no reference=",
-            do="add them; or give the rows as a plain reference=",
-        )
 
 
 def _public_indicators(values: np.ndarray) -> int:

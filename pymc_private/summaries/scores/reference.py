@@ -54,7 +54,7 @@ MOMENT_SHARES = (0.35, 0.65)
 """Shares of mu^2 of two noisy sums, the second around the reference that the first one moved."""
 LEAST_VARIANCE, LARGEST_VARIANCE = 0.01, 4.0
 """Variances of the moved reference, in units of those it had."""
-MOST_GIVEN = 4096
+MOST_GIVEN = 16_384
 """Most rows of a public sample that are used, evenly spread: a stored summary holds them."""
 GIVEN = "given:"
 """Before the names of these rows in a stored summary."""

@@ -308,7 +308,7 @@ def test_intervals_hold_where_one_group_has_most_records():
     refusals = [fault.warnings(found) for _, found, _ in releases(fault, 10)]
     assert sum(any(c.refuse for c in cautions) for cautions in refusals) >= 6
     made, held, refused = mechanism(), [], 0
-    for theta, found, rng in releases(made, 5):
+    for theta, found, rng in releases(made, 3):
         refused += any(caution.refuse for caution in made.warnings(found))
         low, high = nuts_draws(private(), made, found, rng).quantiles([0.05, 0.95])
         held.append(np.mean((low <= theta) & (theta <= high)))

@@ -97,10 +97,7 @@ def score_mechanism(
     count = _small_rows(few, indicators)
     small = reference_rows(private, density, count, _large_rows(indicators), reference)
     if density.labels:
-        by_level = RowsPerLevel(count, LEAST_OF_SMALL, MOST_OF_SMALL)
-        large = rows_by_level(private, density, LARGE_BY_LEVEL, given=reference) or large
-        skip = 2 ** len(large.weights).bit_length()
-        small = rows_by_level(private, density, by_level, skip, reference) or small
+        large, small = _with_all_groups(private, density, reference, count, (large, small))
     moments = covariate_stage(density, large)
     if known:
         large, small = with_moments_of(given, moments, (large, small))
@@ -142,6 +139,21 @@ def _large_reference(
     rows = _large_rows(indicators)  # of more combinations than the least, none keeps its levels
     found = reference_rows(private, density, rows, given=given, most_combinations=LARGE_ROWS)
     return found, indicators
+
+
+def _with_all_groups(
+    private: PrivateModel,
+    density: RecordDensity,
+    given: Any,
+    count: int,
+    references: tuple[CovariateReference, CovariateReference],
+) -> tuple[CovariateReference, CovariateReference]:
+    """References with rows of every group, about so many in the small one; else as they were."""
+    large, small = references
+    by_level = RowsPerLevel(count, LEAST_OF_SMALL, MOST_OF_SMALL)
+    large = rows_by_level(private, density, LARGE_BY_LEVEL, given=given) or large
+    skip = 2 ** len(large.weights).bit_length()
+    return large, rows_by_level(private, density, by_level, skip, given) or small
 
 
 def _public_indicators(values: np.ndarray) -> int:

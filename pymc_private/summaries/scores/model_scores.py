@@ -86,14 +86,8 @@ def score_mechanism(
     known, given = isinstance(reference, KnownCovariates), given_rows(private, density, reference)
     if known:
         refuse_partly_known(density, given)
-    model = QuadratureModel(density, outcome_support(private, density.outcome))
     large, indicators = _large_reference(private, density, reference)
-    model = replace(model, knots=peak_knots(density, model.support, large.rows))
-    theta = density.parameters.mean
-    nodes = model.nodes(model.predictors(theta, large.rows), large.rows)
-    of_reals = any(rv.type.dtype.startswith("float") for rv in private.base.observed_RVs)
-    check_mass(nodes, density.outcome.name, of_reals and density.outcome.is_whole)
-    few = nodes.values.shape[1] <= FEW_LEVELS
+    model, few = _outcome_model(private, density, large)
     count = _small_rows(few, indicators)
     small = reference_rows(private, density, count, _large_rows(indicators), reference)
     if density.labels:
@@ -118,6 +112,18 @@ def score_mechanism(
         given=given,
         known=known,
     )
+
+
+def _outcome_model(
+    private: PrivateModel, density: RecordDensity, large: CovariateReference
+) -> tuple[QuadratureModel, bool]:
+    """The density with nodes of its outcome, whose mass is checked; whether these are few."""
+    model = QuadratureModel(density, outcome_support(private, density.outcome))
+    model = replace(model, knots=peak_knots(density, model.support, large.rows))
+    nodes = model.nodes(model.predictors(density.parameters.mean, large.rows), large.rows)
+    of_reals = any(rv.type.dtype.startswith("float") for rv in private.base.observed_RVs)
+    check_mass(nodes, density.outcome.name, of_reals and density.outcome.is_whole)
+    return model, nodes.values.shape[1] <= FEW_LEVELS
 
 
 def _large_reference(

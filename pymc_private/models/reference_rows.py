@@ -61,16 +61,19 @@ class KnownCovariates:
     were assigned by lot, a designed experiment, a published census of the sampled population. A
     summary by scores then spends nothing on the covariates (neither their moments nor the curvature
     are released), which pays where the budget is small. A plain reference is only where a
-    summary starts from: noisy moments correct it.
+    summary starts from: noisy moments correct it. Draws, cells, sums and whole records take it for
+    a plain one.
 
     The guarantee does not rest on it. The posterior does: it is not checked, and where records are
     distributed otherwise, posteriors are off, and their intervals too narrow, without a warning.
+    `SummaryPlan.coverage` simulates records of this sample unless it is given another one.
 
     Parameters
     ----------
     rows : mapping of str to array, or data frame
-        Values of *all* private covariates, whole records in the units of the model; a thousand or
-        more, since what is sampled here is taken for the distribution itself.
+        Values of *all* private covariates, whole records in the units of the model. Thousands of
+        rows, since the sample is taken for the distribution itself: 200 at least, 10 of every
+        category. A stored summary holds them (16,384, evenly spread, of more).
 
     Examples
     --------
@@ -83,10 +86,14 @@ class KnownCovariates:
     rows: Any
 
 
+def _rows_of(reference: Any) -> Any:
+    """The table of a reference, known or not."""
+    return reference.rows if isinstance(reference, KnownCovariates) else reference
+
+
 def _reference_entries(reference: Any) -> dict[str, np.ndarray]:
     """The columns of a reference, by name."""
-    if isinstance(reference, KnownCovariates):
-        reference = reference.rows
+    reference = _rows_of(reference)
     problem = "a reference is a table of public covariates"
     allowed = "a mapping of names to arrays, or a data frame"
     if not (isinstance(reference, Mapping) or hasattr(reference, "columns")):
@@ -110,6 +117,10 @@ def _reference_entries(reference: Any) -> dict[str, np.ndarray]:
             do="take public records; or leave it out: covariates are then drawn from their domain",
         )
     return arrays
+
+
+class PublishedRows(dict[str, np.ndarray]):
+    """Rows of a stored summary: published, they are not compared with the data that read it."""
 
 
 def checked_reference(private: DeclaredData, reference: Any) -> dict[Source, np.ndarray]:
@@ -157,7 +168,8 @@ def checked_reference(private: DeclaredData, reference: Any) -> dict[Source, np.
                 allowed="finite numbers",
                 do="leave out incomplete rows; for categories, give their codes",
             )
-        _refuse_private_rows(private, source, values)
+        if not isinstance(_rows_of(reference), PublishedRows):
+            _refuse_private_rows(private, source, values)
     if len({values.shape[source.axis] for source, values in found.items()}) > 1:
         raise DomainError("the arrays of a reference differ in length", allowed="one length")
     return found

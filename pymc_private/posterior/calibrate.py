@@ -109,7 +109,8 @@ def calibrate(
         default: uniform on their domain. That it is public stands among the assumptions; the rows
         of the data themselves are refused, by hashes that `privatize` keeps. Whether that happens
         is for the curator alone: no analyst may send references and see it, and no program may
-        catch it and plan otherwise.
+        catch it and plan otherwise. A summary by scores stores them and is published with them
+        (16,384 at most). `pymc_private.summaries.KnownCovariates`: their very distribution.
     n : int, optional
         Under add/remove: a public guess of the number of records, for the plan's text and for
         choosing (default there: 1000). Under substitution the number is public and known.

@@ -65,10 +65,13 @@ def _scores(private: PrivateModel, request: SummaryRequest) -> Mechanism:
     from pymc_private.summaries.noise import largest_mu
     from pymc_private.summaries.scores.curvature_check import refuse_unusable
     from pymc_private.summaries.scores.model_scores import score_mechanism
+    from pymc_private.summaries.scores.structure import refuse_collinear
 
     _refuse_pure("noisy scores", request)
     mu = largest_mu(request.epsilon, request.delta)
     found = score_mechanism(private, mu, reference=request.reference, n=request.n)
+    if found.design.budget.curvature is None and not found.labels:  # crossed groups add up
+        refuse_collinear(found.design.structure)
     reasons = partial(_beyond_domain, private, found, request.reference)
     refuse_unusable(found.usable, found.read.size, reasons)
     return found

@@ -537,8 +537,8 @@ def _assumed_lines(plan: SummaryPlan) -> Iterator[str]:
         yield (
             f"computed for {', '.join(_names_of(assumed))} spread evenly over the domain: where "
             f"records lie in a small part of it{rare}, noise may hide them and their summary be "
-            "refused after the charge, more rarely if the plan is made with reference=, public "
-            "rows like them; plan.coverage(reference=...) simulates public rows of your choice"
+            "refused after the charge, less often if the plan is made with public rows like them "
+            "(reference=); plan.coverage(reference=...) simulates public rows of your choice"
         )
     low, high = plan.spread
     if high - low > UNEVEN * plan.whole:

@@ -16,11 +16,14 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError, Unsupported
+from pymc_private.summaries.scores.category_levels import category_levels
 from pymc_private.summaries.scores.category_shares import CategoryShares
 from pymc_private.summaries.scores.clipped_scores import Rows
 from pymc_private.summaries.scores.marginal_moments import moment_rounds
 from pymc_private.summaries.scores.reference import CovariateReader, CovariateReference
 
+LEAST_ROWS, LEAST_OF_LEVEL = 200, 10
+"""Fewest rows of a known distribution, and of each of its categories."""
 NO_NOISE = 1e-6
 """Standard deviation that sums without noise are taken to have, in records."""
 
@@ -33,6 +36,14 @@ def refuse_partly_known(density: CovariateReader, given: Rows) -> None:
             got=f"coefficients by {', '.join(density.labels)}",
             do="give the rows as a plain reference=",
         )
+    if density.public_rows:
+        raise Unsupported(
+            "known covariates are for models without public columns, with which they may go "
+            "together: a sample of the one does not tell how",
+            got=f"public {', '.join(density.public_rows)}",
+            do="declare these as private, too, and give them with the known ones; or give the rows "
+            "as a plain reference=",
+        )
     missing = [source.name for source in density.covariates if source.name not in given]
     if missing or not given:
         raise DomainError(
@@ -41,6 +52,29 @@ def refuse_partly_known(density: CovariateReader, given: Rows) -> None:
             allowed=", ".join(source.name for source in density.covariates) or "no reference=",
             do="add them; or give the rows as a plain reference=",
         )
+    _refuse_small(density, given)
+
+
+def _refuse_small(density: CovariateReader, given: Rows) -> None:
+    """Refuse a sample that is too small for a distribution."""
+    if _length(given) < LEAST_ROWS:
+        raise DomainError(
+            "a known distribution is a large sample of it",
+            got=f"{_length(given)} rows",
+            allowed=f"{LEAST_ROWS} or more, better thousands",
+            do="draw more rows of the distribution; or give these as a plain reference=",
+        )
+    ones = np.ones(_length(given))
+    for block in category_levels(density.covariates):
+        counts = block.shares(given, ones)
+        if counts.min() < LEAST_OF_LEVEL:
+            raise DomainError(
+                f"a category of '{block.source.name}' is rare in the sample of its distribution",
+                got=f"{counts.min():.0f} of {_length(given)} rows with "
+                f"{block.levels[int(counts.argmin())]:g}",
+                allowed=f"{LEAST_OF_LEVEL} or more of each",
+                do="draw more rows; or declare the categories that occur",
+            )
 
 
 def with_moments_of(

@@ -41,8 +41,8 @@ MOST_ROWS, MOST_LARGE_ROWS, MOST_OF_ENTRY = 256, 1024, 4
 """About so many rows for each indicator of categories whose levels are drawn or come from public
 rows, of which an entry has four at most, and the most rows in all. On 40 rows with nine rare levels
 means were a fifth to twice as steep as on 128. Of a Poisson regression with nine, epsilon 1/2, on
-512 rows of four public samples 5 to 20% of 40 summaries were refused and 11 to 22% expected, on 128
-rows 0 to 55% and 0 to 43%, without accord."""
+512 rows of four public samples 5 to 20% of 40 summaries were refused, 11 to 22% expected; on 128
+rows 0 to 55%, 0 to 43% expected, and not of the same samples."""
 LARGE_BY_LEVEL = RowsPerLevel(LARGE_ROWS, least=8, most=1024)
 """Rows in each group where records read coefficients of their own group."""
 LEAST_OF_SMALL, MOST_OF_SMALL = 4, 256

@@ -15,6 +15,7 @@ one sum and .93 after two).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce, singledispatch
@@ -29,7 +30,7 @@ from pymc_private.errors import Unsupported
 from pymc_private.models.data_variables import Source
 from pymc_private.models.domains import Ball, Categories, Counts, Domain, Interval, Simplex
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.reference_rows import checked_reference, nearest_entries
+from pymc_private.models.reference_rows import PublishedRows, checked_reference, nearest_entries
 from pymc_private.summaries.lattice import unpack_symmetric
 from pymc_private.summaries.scores.category_levels import (
     CategoryLevels,
@@ -145,7 +146,7 @@ def reference_rows(
         length = len(next(iter(block.values())))
         picked = np.minimum((share * length).astype(np.int64), length - 1)
         rows |= {name: values[picked] for name, values in block.items()}
-    parts = np.split(points[:, len(blocks) :], np.cumsum(sizes)[:-1], axis=1)
+    parts = np.split(points[:, len(blocks) :], np.cumsum(sizes)[:-1], axis=1) if free else []
     for source, part in zip(free, parts, strict=True):
         rows[source.name] = entries_from_unit(
             source.domain, source.row_shape, part, source.is_whole
@@ -187,11 +188,21 @@ def given_rows(
 
 def stored_rows(private: PrivateModel, released: Mapping[str, np.ndarray]) -> Any:
     """The public sample that a stored summary was planned by, as `reference=`; None without one."""
-    return {
+    found = {
         source.name: np.moveaxis(released[GIVEN + source.name], 0, source.axis)
         for source in private.sources
         if GIVEN + source.name in released
-    } or None
+    }
+    return PublishedRows(found) if found else None
+
+
+def digest_of(rows: Rows) -> str:
+    """SHA-256 of names and numbers of public rows."""
+    found = hashlib.sha256()
+    for name in sorted(rows):
+        found.update(f"{name}|{rows[name].shape}|".encode())
+        found.update(np.ascontiguousarray(rows[name], dtype="<f8").tobytes())
+    return found.hexdigest()
 
 
 def _whole_block(blocks: Sequence[Rows], count: int, skip: int) -> CovariateReference:

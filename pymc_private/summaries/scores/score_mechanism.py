@@ -80,7 +80,7 @@ from pymc_private.summaries.scores.read_parameters import (
     coefficient_names,
     of_read,
 )
-from pymc_private.summaries.scores.reference import CovariateReference
+from pymc_private.summaries.scores.reference import CovariateReference, digest_of
 from pymc_private.summaries.scores.score_bounds import BoundChoice, joint_bounds, pilot_bound
 from pymc_private.summaries.scores.score_budget import (
     COUNT_SHARE,
@@ -111,6 +111,7 @@ from pymc_private.summaries.scores.score_release import (
     weighed,
 )
 from pymc_private.summaries.scores.score_terms import ScoreTerms
+from pymc_private.summaries.scores.structure import refuse_untold
 from pymc_private.summaries.scores.symmetric import floor_eigenvalues, matrix_power
 from pymc_private.summaries.term_totals import SentOnce, TermTotals
 from pymc_private.summaries.weighted_sums import refuse_size
@@ -136,8 +137,8 @@ class ExpectedRelease:
 
 
 KNOWN_CAUTION = (
-    "the distribution of the covariates is taken to be that of reference=, and no record is asked: "
-    "where it is another one, posteriors are off and their intervals too narrow, unnoticed"
+    "the distribution of the covariates is taken to be that of reference=, and nothing is released "
+    "that would show another one: posteriors were off then, and their intervals too narrow"
 )
 """What is said of `KnownCovariates`."""
 FINAL_MODE_STEPS = 8
@@ -229,6 +230,7 @@ class ScoreMechanism:
         )  # fmt: skip
         one = {name: rows[:1] for name, rows in large.rows.items()}
         refuse_size(*model.jacobian(read.mean, one).shape[1:])  # before a charge
+        refuse_untold(self.design.structure, partial(coefficient_names, read))
         self._pooled: tuple[Mapping[str, np.ndarray], PooledLikelihood] | None = None
         self._prepared: tuple[Mapping[str, np.ndarray], list[NoisyScore]] | None = None
 
@@ -286,7 +288,7 @@ class ScoreMechanism:
             "score": SCORE_SHARE,
             "curvature": CURVATURE_SHARE if design.budget.curvature else 0.0,
         }
-        if design.part is not None or self._many:
+        if design.part is not None or self._many or design.known:
             shares = {name: mu**2 / self.mu**2 for name, mu in design.budget.totals.items()}
         return {
             "method": self.method,
@@ -305,6 +307,7 @@ class ScoreMechanism:
         part = self.design.part
         found: dict[str, Any] = {"refinements": list(self.refinements)} if self.refinements else {}
         found |= {"known covariates": True} if self.design.known else {}
+        found |= {"public sample": digest_of(self.design.given)} if self.design.given else {}
         return found | ({} if part is None else {"pilot part": [part.share, part.weight]})
 
     # ---- before the data are read ----------------------------------------------------------------
@@ -408,14 +411,18 @@ class ScoreMechanism:
         return [Caution(KNOWN_CAUTION)] if self.design.known else []
 
     @property
+    def labels(self) -> Mapping[str, int]:
+        """Entries that are positions in arrays of parameters, with the arrays' lengths."""
+        return cast(HasDensity, self.model).density.labels
+
+    @property
     def least_group(self) -> float | None:
         """About how many records noise hides in a group; None without groups, or without noise.
 
         A record adds at most K to the curvature, so that the noise is so many records or more.
         """
         noise = self.design.curvature_sd(self.design.scale)
-        labels = cast(HasDensity, self.model).density.labels
-        if noise is None or not labels or not self.design.structure.partly.any():
+        if noise is None or not self.labels or not self.design.structure.partly.any():
             return None
         return noise(1.0)
 

@@ -567,14 +567,14 @@ class _Run:
     def _public_curvature(self, final: NoisyScore) -> np.ndarray:
         """H where nothing of it is private.
 
-        Over all public rows; of known covariates n times the mean over their sample, or over the
-        reference where there are public rows beside them, too; without either that of the one row.
+        Over all public rows; of known covariates n times the mean over their sample; without either
+        n times that of the one row.
         """
         design = self.design
-        if not design.public_rows and design.known:
+        if design.known:
             length = len(next(iter(design.given.values())))
             return self._curvature_of(final, design.given, length) * (self.count / length)
-        if not design.public_rows or design.known:
+        if not design.public_rows:
             return final.clipped.moments(self.weights)[0]
         return self._curvature_of(final, design.public_rows, self.n)
 

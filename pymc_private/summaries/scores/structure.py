@@ -13,13 +13,19 @@ minimum degree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy
 
+from pymc_private.errors import DomainError, NotInformative
 from pymc_private.summaries.scores.symmetric import matrix_power
 
+COLLINEAR = 1e-12
+"""Least eigenvalue of the products of columns of length 1, below which these are collinear."""
+SHOWN = 5
+"""Most parameters that are named."""
 RIDGE = 1e-9
 """Added to the diagonal of M, in units of its entries, before it is factored."""
 
@@ -36,11 +42,18 @@ class Structure:
         Entries that W B W' of a record may have; elsewhere it is 0.
     partly : bool array, shape (p,)
         Parameters that only part of the records read: those of groups.
+    untold : bool array, shape (p,)
+        Parameters of which no row tells; default: none.
+    is_collinear : bool
+        Whether rows tell of some combination of parameters nothing, as of the sum of all
+        categories less an intercept.
     """
 
     order: np.ndarray
     pairs: np.ndarray
     partly: np.ndarray
+    untold: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    is_collinear: bool = False
 
     @property
     def entries(self) -> int:
@@ -107,4 +120,40 @@ def read_structure(jacobians: list[np.ndarray]) -> Structure:
     """The structure of parameters that rows read, from Jacobians of shape (N, m, p)."""
     reads = np.concatenate([np.any(jacobian != 0.0, axis=1) for jacobian in jacobians])
     together = np.asarray(reads.T.astype(int) @ reads > 0)
-    return structure_of(together, np.asarray(~reads.all(axis=0)))
+    found = structure_of(together, np.asarray(~reads.all(axis=0)))
+    return replace(found, untold=~reads.any(axis=0), is_collinear=_are_collinear(jacobians))
+
+
+def _are_collinear(jacobians: list[np.ndarray]) -> bool:
+    """Whether all rows have derivative 0 in some direction that is no single parameter."""
+    rows = np.concatenate([each.reshape(-1, each.shape[-1]) for each in jacobians])
+    rows = np.where(np.isfinite(rows), rows, 0.0)
+    norms = np.sqrt((rows**2).sum(axis=0))
+    even = rows[:, norms > 0.0] / norms[norms > 0.0]
+    return bool(np.linalg.eigvalsh(even.T @ even)[0] < COLLINEAR) if even.size else False
+
+
+def refuse_untold(structure: Structure, names: Callable[[], Sequence[str]]) -> None:
+    """Refuse rows of covariates that tell nothing of a parameter; `names` of all of them."""
+    if not structure.untold.any():
+        return
+    found = [name for name, is_untold in zip(names(), structure.untold, strict=True) if is_untold]
+    raise DomainError(
+        "no row that stands for the records tells of some parameter",
+        got=", ".join(found[:SHOWN]) + (", ..." if len(found) > SHOWN else ""),
+        allowed="public rows in which every category occurs, no column being 0 throughout",
+        do="a reference= of more rows, or of rows with all categories; or leave it out: covariates "
+        "are then spread over their domain",
+    )
+
+
+def refuse_collinear(structure: Structure) -> None:
+    """Refuse columns that add up, where no noise of the curvature would tell it."""
+    if structure.is_collinear:
+        raise NotInformative(
+            "columns of the covariates are collinear: of a combination of parameters no record "
+            "tells anything",
+            got="columns that add up to another one, such as all categories beside an intercept",
+            allowed="columns of which none is a sum of multiples of the others",
+            do="leave out one of them, such as the first category",
+        )

@@ -13,7 +13,7 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.errors import DomainError, Unsupported
+from pymc_private.errors import DomainError, NotInformative, Unsupported
 from pymc_private.summaries import KnownCovariates, refinement_plan
 from pymc_private.summaries.importance import importance_draws
 from pymc_private.summaries.noise import SimulatedNoise
@@ -41,9 +41,9 @@ def declared_table(n: int) -> Any:
     return frame, linear(200, n=n)
 
 
-def linear(rows: int = N, **words: Any) -> pmp.PrivateModel:
+def linear(rows: int = N, x: np.ndarray | None = None, **words: Any) -> pmp.PrivateModel:
     """Give a linear regression with a free scale."""
-    x, rng = columns(1, rows), np.random.default_rng(2)
+    x, rng = columns(1, rows) if x is None else x, np.random.default_rng(2)
     with pm.Model(coords={"row": np.arange(rows)}) as model:
         slopes, sigma = pm.Normal("slopes", 0, 1, shape=2), pm.HalfNormal("sigma", 1)
         mean = pm.Normal("intercept") + pm.Data("X", x, dims=("row", None)) @ slopes
@@ -70,6 +70,7 @@ def test_nothing_of_the_covariates_is_released_and_scores_have_the_whole_budget(
     assert whole == pytest.approx(plan.mechanism.mu, rel=1e-12)
     assert plan.guarantee.epsilon(1e-6) <= 1.0
     assert plan.nats > usual.nats
+    assert sum(plan.mechanism.facts["shares"].values()) == pytest.approx(1.0)
 
 
 def test_the_curvature_is_that_of_the_public_sample_and_of_no_record(plan):
@@ -92,9 +93,11 @@ def test_the_plan_and_the_summary_say_what_is_taken_as_known(plan):
     usual = pmp.calibrate(linear(), reference=KNOWN.rows, **SCORES)
     assert KNOWN_CAUTION not in usual.summary()
     assert usual.fingerprint != plan.fingerprint
+    other = pmp.calibrate(linear(), reference=KnownCovariates({"X": columns(4, 3000)}), **SCORES)
+    assert other.fingerprint != plan.fingerprint
 
 
-@pytest.mark.parametrize("rows", [{}, {"X": columns(3, 50)}, pd.DataFrame({"z": [0.1, 0.2]})])
+@pytest.mark.parametrize("rows", [{}, {"X": columns(3, 500)}, pd.DataFrame({"z": [0.1, 0.2]})])
 def test_covariates_that_are_known_in_part_are_refused(rows):
     x = columns(1, N)
     with pm.Model(coords={"row": np.arange(N)}) as model:
@@ -104,6 +107,68 @@ def test_covariates_that_are_known_in_part_are_refused(rows):
     private = pmp.privatize(model, records="row", domain={"X": (-1, 1), "z": (-1, 1)})
     with pytest.raises(DomainError, match=r"(?s)hold all private covariates.*plain reference="):
         pmp.calibrate(private, reference=KnownCovariates(rows), **SCORES)
+
+
+def with_public_column() -> pmp.PrivateModel:
+    """Give a model with a private and a public covariate."""
+    x = columns(1, N)
+    with pm.Model(coords={"row": np.arange(N)}) as model:
+        eta = pm.Data("z", x[:, 0], dims="row") * pm.Normal("b")
+        eta = eta + pm.Data("x", x[:, 1], dims="row") * pm.Normal("c")
+        pm.Bernoulli("y", logit_p=eta, observed=np.zeros(N, int), dims="row")
+    return pmp.privatize(model, records="row", domain={"x": (-1, 1)}, public=["z"])
+
+
+def test_what_goes_together_with_public_columns_is_not_known():
+    """Of a private covariate that goes with a public one (.8) .33 of 90% intervals held."""
+    with pytest.raises(Unsupported, match="without public columns"):
+        pmp.calibrate(
+            with_public_column(), reference=KnownCovariates({"x": columns(3, 500)[:, 1]}), **SCORES
+        )
+
+
+def test_a_public_sample_of_all_private_covariates_may_stand_beside_public_columns():
+    """It ended in an error of the code."""
+    sample = {"x": columns(3, 500)[:, 1]}
+    plan = pmp.calibrate(with_public_column(), reference=sample, **SCORES)
+    assert len(plan.mechanism.design.large.rows) == 2
+
+
+def dummies(rows: np.ndarray, public: bool = False) -> pmp.PrivateModel:
+    """Give a logistic regression on dummies and an intercept."""
+    with pm.Model() as model:
+        eta = pm.Normal("a") + pm.Data("F", rows) @ pm.Normal("b", shape=rows.shape[1])
+        pm.Bernoulli("y", logit_p=eta, observed=np.zeros(len(rows), int))
+    words = {"domain": {}, "public": ["F"]} if public else {"domain": {"F": {0, 1}}}
+    return pmp.privatize(model, records={"F": 0, "y": 0}, **words)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [(np.eye(3)[np.arange(150) % 3], "a large sample"), (1.0 * (np.arange(900) < 5), "is rare in")],
+)
+def test_a_small_sample_is_no_known_distribution(rows, words):
+    private = dummies(np.zeros((N, rows.shape[1] if rows.ndim > 1 else 1)))
+    known = KnownCovariates({"F": rows.reshape(len(rows), -1)})
+    with pytest.raises(DomainError, match=words):
+        pmp.calibrate(private, reference=known, **SCORES)
+
+
+def test_a_public_sample_without_a_category_is_refused_in_words():
+    """It ended in an error of linear algebra."""
+    rows = (np.random.default_rng(5).random((600, 3)) < 0.4) * np.array([1.0, 1.0, 0.0])
+    with pytest.raises(DomainError, match=r"(?s)tells of some parameter.*b\[2\]"):
+        pmp.calibrate(dummies(np.zeros((N, 3))), reference={"F": rows}, **SCORES)
+
+
+def test_collinear_columns_without_noise_in_their_curvature_are_refused_in_words():
+    rows = np.eye(3)[np.random.default_rng(6).integers(0, 3, N)]
+    with pytest.raises(NotInformative, match="are collinear"):
+        pmp.calibrate(dummies(rows, public=True), **SCORES)
+    sample = np.eye(3)[np.random.default_rng(7).integers(0, 3, N)]
+    with pytest.raises(NotInformative, match="are collinear"):
+        pmp.calibrate(dummies(rows), reference=KnownCovariates({"F": sample}), **SCORES)
+    assert pmp.calibrate(dummies(rows[:, 1:], public=True), **SCORES).nats > 1.0
 
 
 def test_a_model_without_covariates_has_none_to_know():
@@ -165,10 +230,9 @@ def test_a_table_whose_pilots_read_a_part_of_it(monkeypatch):
     assert at["sigma"] == pytest.approx(1.0, abs=0.15)
 
 
-@pytest.mark.parametrize("known", [False, True])
-@pytest.mark.parametrize("rows", [40, 20_000])
+@pytest.mark.parametrize(("rows", "known"), [(70, False), (20_000, True)])
 def test_a_stored_summary_is_read_by_the_sample_it_was_planned_by(tmp_path, rows, known):
-    """Fewer rows than a reference has made it another mechanism: it could not be read again."""
+    """A sample of few rows made it another mechanism: it could not be read again."""
     private, file = linear(), tmp_path / "main.nc"
     sample = {"X": columns(3, rows)}
     reference = KnownCovariates(sample) if known else sample
@@ -184,6 +248,9 @@ def test_a_stored_summary_is_read_by_the_sample_it_was_planned_by(tmp_path, rows
     assert values[0] == pytest.approx(values[1], rel=1e-12)
     stored = again.released["given:X"]
     assert len(stored) == min(rows, reference_module.MOST_GIVEN)
+    placeholders = np.resize(stored, (N, 2))  # rows of the sample itself, for an analyst
+    with again.model(linear(x=placeholders)) as made:
+        assert made.observed_RVs == []
 
 
 def test_a_second_round_of_a_loaded_summary_releases_no_curvature_either(tmp_path):

@@ -121,7 +121,8 @@ def read_structure(jacobians: list[np.ndarray]) -> Structure:
     reads = np.concatenate([np.any(jacobian != 0.0, axis=1) for jacobian in jacobians])
     together = np.asarray(reads.T.astype(int) @ reads > 0)
     found = structure_of(together, np.asarray(~reads.all(axis=0)))
-    return replace(found, untold=~reads.any(axis=0), is_collinear=_are_collinear(jacobians))
+    untold = np.asarray(~reads.any(axis=0))
+    return replace(found, untold=untold, is_collinear=_are_collinear(jacobians))
 
 
 def _are_collinear(jacobians: list[np.ndarray]) -> bool:

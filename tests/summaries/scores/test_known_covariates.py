@@ -228,6 +228,10 @@ def test_a_table_whose_pilots_read_a_part_of_it(monkeypatch):
     at = {name: v[0] for name, v in mechanism.parameters.natural(center[None]).items()}
     assert at["slopes"][0] == pytest.approx(0.5, abs=0.2)
     assert at["sigma"] == pytest.approx(1.0, abs=0.15)
+    *_, final = mechanism.noisy_scores(found.released, KNOWN.rows)
+    assert final.mean_weight < 0.95
+    each = np.full(3000, 20_000 / 3000 * final.mean_weight)
+    assert found.released["curvature"] == pytest.approx(final.clipped.moments(each)[0], rel=1e-9)
 
 
 @pytest.mark.parametrize(("rows", "known"), [(70, False), (20_000, True)])

@@ -28,8 +28,8 @@ NO_NOISE = 1e-6
 """Standard deviation that sums without noise are taken to have, in records."""
 
 
-def refuse_partly_known(density: CovariateReader, given: Rows) -> None:
-    """Refuse known covariates of hierarchies, and those that leave out some covariate."""
+def refuse_unfit_sample(density: CovariateReader, given: Rows) -> None:
+    """Refuse known covariates of hierarchies, beside public columns, in part, or by few rows."""
     if density.labels:
         raise Unsupported(
             "known covariates are for models whose records all read the same parameters",

@@ -24,7 +24,7 @@ from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.persons.person_density import rows_of_persons
 from pymc_private.summaries.persons.person_mechanism import person_score_mechanism
 from pymc_private.summaries.scores.group_labels import refuse_tiny_groups, refuse_wrong_labels
-from pymc_private.summaries.scores.known_covariates import refuse_partly_known, with_moments_of
+from pymc_private.summaries.scores.known_covariates import refuse_unfit_sample, with_moments_of
 from pymc_private.summaries.scores.marginal_moments import covariate_stage
 from pymc_private.summaries.scores.pilot_part import LEAST_IN_MEMORY, PilotPart, pilot_part
 from pymc_private.summaries.scores.reference import CovariateReference, given_rows, reference_rows
@@ -85,7 +85,7 @@ def score_mechanism(
         refuse_tiny_groups(density.parameters.size, guess, mu)
     known, given = isinstance(reference, KnownCovariates), given_rows(private, density, reference)
     if known:
-        refuse_partly_known(density, given)
+        refuse_unfit_sample(density, given)
     large, indicators = _large_reference(private, density, reference)
     model, few = _outcome_model(private, density, large)
     count = _small_rows(few, indicators)

@@ -138,7 +138,7 @@ class ExpectedRelease:
 
 KNOWN_CAUTION = (
     "the distribution of the covariates is taken to be that of reference=, and nothing is released "
-    "that would show another one: posteriors were off then, and their intervals too narrow"
+    "that would show another one: posteriors would then be off, and intervals too narrow"
 )
 """What is said of `KnownCovariates`."""
 FINAL_MODE_STEPS = 8

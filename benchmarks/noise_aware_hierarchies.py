@@ -40,7 +40,7 @@ from pymc_private.summaries.choose_mechanism import make_summary_plan
 from pymc_private.summaries.density.record_density import RecordDensity
 from pymc_private.summaries.importance import WeightedDraws, importance_draws
 from pymc_private.summaries.noise import SimulatedNoise
-from pymc_private.summaries.noise_aware_model import noise_aware_model
+from pymc_private.summaries.nuts_posterior import nuts_draws
 from pymc_private.summaries.parameters import coordinate_names
 
 DELTA, SEED = 1e-6, 12
@@ -213,7 +213,7 @@ def summary_draws(likelihood: Any, prior: Any, start: Any, rng: Any) -> Weighted
 
 
 def by_importance(found: WeightedDraws) -> Posterior:
-    """What weighted draws tell."""
+    """What draws, weighted or not, tell."""
     return found.mean, found.sd, found.quantiles(ENDS), found.effective
 
 
@@ -237,7 +237,7 @@ def measured(setting: Setting, given: Any) -> None:
         known = {name: v for name, v in records.items() if name != "g" or not density.public_rows}
         released = mechanism.release(known, SimulatedNoise(rng, private.neighbors, 1))
         if given.nuts:
-            found = by_nuts(noise_aware_model(private, mechanism, released), parameters, k)
+            found = by_importance(nuts_draws(private, mechanism, released, rng))
         else:
             likelihood, start = mechanism.log_likelihood(released), mechanism.start(released)
             found = by_importance(summary_draws(likelihood, parameters.log_prior, start, rng))

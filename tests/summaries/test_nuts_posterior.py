@@ -1,0 +1,82 @@
+"""NUTS with the metric of the normal approximation at the center of a summary's posterior."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
+
+from pymc_private.summaries.noise_aware_model import start_at_center
+from pymc_private.summaries.nuts_posterior import correlations
+
+CENTER = np.array([3.0, -1.0, 40.0])
+"""Of b[0], b[1] and a, in the order of the parameter vector; the model names a first."""
+COVARIANCE = np.array([[1.0, 0.0, 9.9], [0.0, 0.04, 0.0], [9.9, 0.0, 100.0]])
+
+
+def parameters() -> Any:
+    """Give a parameter vector whose order is not that of the model."""
+
+    def split(vector: np.ndarray) -> dict[str, np.ndarray]:
+        return {"b": vector[:2], "a": vector[2]}
+
+    def natural(points: np.ndarray) -> dict[str, np.ndarray]:
+        return {"b": points[:, :2], "a": points[:, 2]}
+
+    return SimpleNamespace(names=("b", "a"), split=split, natural=natural, model=flat_model())
+
+
+def flat_model() -> pm.Model:
+    with pm.Model() as model:
+        pm.Flat("a")
+        pm.Flat("b", shape=2)
+    return model
+
+
+@pytest.fixture
+def normal() -> pm.Model:
+    """Give a model with this normal density, in units of its standard deviations."""
+    with flat_model() as model:
+        away = pt.concatenate([model["b"], model["a"][None]]) - CENTER
+        pm.Potential("known", -0.5 * pt.dot(away, pt.dot(np.linalg.inv(COVARIANCE), away)))
+    start_at_center(model, parameters(), CENTER, COVARIANCE)
+    return model
+
+
+def test_the_metric_is_the_correlation_of_the_value_variables(normal):
+    """The gradient of a normal log density at z is minus the inverse of its covariance times z."""
+    metric = correlations(normal, parameters(), COVARIANCE)
+    at = {"a": np.array(0.3), "b": np.array([-1.2, 0.7])}
+    names = [rv.name for rv in normal.free_RVs]
+    point = {normal.rvs_to_values[normal[name]].name: at[name] for name in names}
+    slope = normal.compile_dlogp()(point)
+    z = np.concatenate([np.ravel(at[name]) for name in names])
+    np.testing.assert_allclose(slope, -np.linalg.solve(metric, z), rtol=1e-8)
+
+
+def test_narrow_posteriors_take_few_steps(normal):
+    """A correlation of .99 costs nothing with this metric; with another order it does."""
+
+    def steps(metric: np.ndarray) -> float:
+        with normal:
+            step = pm.NUTS(potential=QuadPotentialFull(metric))
+            found = pm.sample(
+                100, tune=150, chains=1, step=step, random_seed=1, progressbar=False,
+                compute_convergence_checks=False,
+            )  # fmt: skip
+        return float(found.sample_stats["n_steps"].mean())
+
+    metric = correlations(normal, parameters(), COVARIANCE)
+    assert steps(metric) < 6
+    order = [2, 1, 0]
+    assert steps(metric[np.ix_(order, order)]) > 12
+
+
+def test_no_metric_of_other_coordinates_or_of_a_singular_covariance(normal):
+    assert correlations(flat_model(), parameters(), COVARIANCE) is None
+    assert correlations(normal, parameters(), np.ones((3, 3))) is None

@@ -9,10 +9,11 @@ setting goes on with ``:normal``, ``:skewed``, ``:binary`` ``:grouped`` (one val
 ``:known`` (a public array of the groups) and, behind that, their number:
 ``normal:30:3000:private:skewed:3``. In each simulation parameters come from the prior and records
 from the model. Both posteriors are found by importance sampling, which is poor beyond some twenty
-groups, or with ``--nuts`` by `pm.sample` (two chains of 300 draws after 500 steps of tuning). Only
-the first ``--compared`` data sets (default: all) have a posterior of the records, and with it error
-and width. ``--seed`` gives other data sets; ``--save FILE`` adds a JSON line for each simulation
-and goes on where the file stopped. ``python -m benchmarks.noise_aware_coverage --hierarchies FILE``
+groups, or with ``--nuts`` by `pm.sample`: of the records two chains of 300 draws after 500 steps of
+tuning, of the summary 400 draws, more where they are hardly independent. Only the first
+``--compared`` data sets (default: all) have a posterior of the records, and with it error and
+width. ``--seed`` gives other data sets; ``--save FILE`` adds a JSON line for each simulation and
+goes on where the file stopped. ``python -m benchmarks.noise_aware_coverage --hierarchies FILE``
 adds such a file to the stored table.
 
 Error: root mean square distance of posterior means, in non-private posterior standard deviations,

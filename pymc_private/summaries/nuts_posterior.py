@@ -9,6 +9,7 @@ alone leave the slope and the intercepts of a hundred groups to find each other.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,9 +72,10 @@ def nuts_draws(
         if metric is not None:
             starts = _starts(parameters, center, covariance, rng)
             step = pm.NUTS(potential=QuadPotentialFull(metric))
-            found = _chains(parameters, 1, rng, tune=TUNE, step=step, initvals=starts)
-            if found.independent >= ENOUGH:
-                return found
+            with suppress(pm.SamplingError):  # no density at a start: begin at the center, below
+                found = _chains(parameters, 1, rng, tune=TUNE, step=step, initvals=starts)
+                if found.independent >= ENOUGH:
+                    return found
         for longer in (1, LONGER) if metric is None else (LONGER,):
             found = _chains(parameters, longer, rng, tune=longer * ADAPTING)
             if found.independent >= ENOUGH:

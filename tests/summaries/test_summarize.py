@@ -576,6 +576,17 @@ def test_chains_that_are_too_short_are_run_anew_and_longer(plan, monkeypatch):
     assert found.effective > 100
 
 
+def test_chains_without_density_at_their_starts_begin_at_the_center(plan, monkeypatch):
+    one = WeightedDraws(np.zeros((400, 1)), np.eye(400)[0])
+    monkeypatch.setattr(simulated_summaries, "importance_draws", lambda *words, **more: one)
+    nowhere = [{"theta": np.array(np.nan)}] * nuts_posterior.CHAINS
+    monkeypatch.setattr(nuts_posterior, "_starts", lambda *words: nowhere)
+    monkeypatch.setattr(nuts_posterior, "LONGER", 1)
+    found = SimulatedSummaries(plan, 400, np.random.default_rng(3)).posterior_at(np.zeros((1, 1)))
+    assert found is not None
+    assert found.effective > 100
+
+
 # ---- the report ----------------------------------------------------------------------------------
 def test_the_report_says_first_what_the_summary_tells(plan):
     book = ledger()

@@ -3,7 +3,8 @@
 With dozens of parameters hardly any proposal lies where a posterior does. NUTS takes seconds more,
 most of them to compile the summary's model. Its metric is the covariance of the normal
 approximation at the center, which is known before the first step: adapted from draws, variances
-alone leave the slope and the intercepts of a hundred groups to find each other.
+alone leave the slope and the intercepts of a hundred groups to find each other. Where that gives
+too few independent draws, chains adapt it after all.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
 from pymc_private.models.compat import chain_quality, quiet_sampling, to_dataset
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.summaries.importance import WeightedDraws
-from pymc_private.summaries.noise_aware_model import ScaledTransform, noise_aware_model
+from pymc_private.summaries.noise_aware_model import noise_aware_model
 from pymc_private.summaries.parameters import ParameterVector
+from pymc_private.summaries.posterior_coordinates import value_covariance
 from pymc_private.summaries.protocol import Mechanism
 
 DRAWS, TUNE, CHAINS = 400, 200, 2
@@ -68,7 +70,7 @@ def nuts_draws(
     parameters = mechanism.parameters
     with quiet_sampling(), noise_aware_model(private, mechanism, released) as model:
         center, covariance = mechanism.start(released)
-        metric = correlations(model, parameters, covariance)
+        metric = value_covariance(model, parameters, center, covariance)
         if metric is not None:
             starts = _starts(parameters, center, covariance, rng)
             step = pm.NUTS(potential=QuadPotentialFull(metric))
@@ -76,33 +78,10 @@ def nuts_draws(
                 found = _chains(parameters, 1, rng, tune=TUNE, step=step, initvals=starts)
                 if found.independent >= ENOUGH:
                     return found
-        for longer in (1, LONGER) if metric is None else (LONGER,):
+        for longer in (1, LONGER):
             found = _chains(parameters, longer, rng, tune=longer * ADAPTING)
             if found.independent >= ENOUGH:
                 break
-    return found
-
-
-def correlations(
-    model: pm.Model, parameters: ParameterVector, covariance: np.ndarray
-) -> np.ndarray | None:
-    """Correlations of a model's value variables, which are in units of their standard deviations.
-
-    Of the covariance (p, p) of unconstrained parameters; None where value variables are in other
-    coordinates, or the covariance is not positive definite.
-    """
-    scaled = [isinstance(model.rvs_to_transforms[rv], ScaledTransform) for rv in model.free_RVs]
-    names = [rv.name for rv in model.free_RVs]
-    if not all(scaled) or set(names) != set(parameters.names):
-        return None
-    places = parameters.split(np.arange(len(covariance)))
-    order = np.concatenate([np.ravel(places[name]) for name in names]).astype(int)
-    sd = np.sqrt(np.diag(covariance))[order]
-    found = np.asarray(covariance[np.ix_(order, order)] / np.outer(sd, sd))
-    try:
-        np.linalg.cholesky(found)
-    except np.linalg.LinAlgError:
-        return None
     return found
 
 

@@ -85,7 +85,7 @@ class ParameterVector:
         self._backward = VectorizedFunction(
             list(self._values.values()), [self._natural[name] for name in self.names]
         )
-        self._forward = VectorizedFunction(*_forward_graphs(self.model, self.names))
+        self._forward = VectorizedFunction(*forward_graphs(self.model, self.names))
         restricted = bool(private.region) or private.theta_l is not None
         drawn = self._draw_values(REGION_DRAWS if restricted else PRIOR_DRAWS, PRIOR_SEED)
         self.value_shapes = {name: part.shape[1:] for name, part in drawn.items()}
@@ -231,7 +231,7 @@ def pulled_in(draws: np.ndarray) -> np.ndarray:
     return np.clip(draws, middle - reach, middle + reach)
 
 
-def _forward_graphs(
+def forward_graphs(
     model: pm.Model, names: tuple[str, ...]
 ) -> tuple[list[Variable], list[Variable]]:
     """Inputs for natural values, and the unconstrained values as graphs of them."""

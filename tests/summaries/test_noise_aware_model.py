@@ -10,8 +10,9 @@ import pytest
 
 from pymc_private import privatize, trim
 from pymc_private.errors import Incompatible
-from pymc_private.summaries.noise_aware_model import noise_aware_model, start_at_center
+from pymc_private.summaries.noise_aware_model import noise_aware_model
 from pymc_private.summaries.parameters import ParameterVector
+from pymc_private.summaries.posterior_coordinates import start_at_center
 from pymc_private.summaries.prior_model import array_shapes, prior_model
 
 N = 4099  # equals no other length, and no other array is as large
@@ -33,6 +34,9 @@ class NoisyMean:
 
     def start(self, released):
         return np.zeros(self.parameters.size), np.eye(self.parameters.size)
+
+    def log_likelihood(self, released):
+        return lambda theta: np.zeros(len(theta))
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +118,7 @@ def test_coordinates_are_those_of_the_prior_in_units_of_the_posterior():
     rng = np.random.default_rng(3)
     center, sd = rng.normal(0, 0.3, parameters.size), rng.uniform(0.01, 0.2, parameters.size)
     made = prior_model(privatize(plain, records={"y": 0}))
-    start_at_center(made, parameters, center, np.diag(sd**2))
+    start_at_center(made, parameters, center, np.diag(sd**2), lambda theta: np.zeros(len(theta)))
     jittered = rng.uniform(-1, 1, parameters.size)
     point = {
         made.rvs_to_values[made[name]].name: part

@@ -11,8 +11,7 @@ import pytensor.tensor as pt
 import pytest
 from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
 
-from pymc_private.summaries.noise_aware_model import start_at_center
-from pymc_private.summaries.nuts_posterior import correlations
+from pymc_private.summaries.posterior_coordinates import start_at_center, value_covariance
 
 CENTER = np.array([3.0, -1.0, 40.0])
 """Of b[0], b[1] and a, in the order of the parameter vector; the model names a first."""
@@ -44,13 +43,13 @@ def normal() -> pm.Model:
     with flat_model() as model:
         away = pt.concatenate([model["b"], model["a"][None]]) - CENTER
         pm.Potential("known", -0.5 * pt.dot(away, pt.dot(np.linalg.inv(COVARIANCE), away)))
-    start_at_center(model, parameters(), CENTER, COVARIANCE)
+    start_at_center(model, parameters(), CENTER, COVARIANCE, lambda theta: np.zeros(len(theta)))
     return model
 
 
 def test_the_metric_is_the_correlation_of_the_value_variables(normal):
     """The gradient of a normal log density at z is minus the inverse of its covariance times z."""
-    metric = correlations(normal, parameters(), COVARIANCE)
+    metric = value_covariance(normal, parameters(), CENTER, COVARIANCE)
     at = {"a": np.array(0.3), "b": np.array([-1.2, 0.7])}
     names = [rv.name for rv in normal.free_RVs]
     point = {normal.rvs_to_values[normal[name]].name: at[name] for name in names}
@@ -71,12 +70,15 @@ def test_narrow_posteriors_take_few_steps(normal):
             )  # fmt: skip
         return float(found.sample_stats["n_steps"].mean())
 
-    metric = correlations(normal, parameters(), COVARIANCE)
+    metric = value_covariance(normal, parameters(), CENTER, COVARIANCE)
     assert steps(metric) < 6
     order = [2, 1, 0]
     assert steps(metric[np.ix_(order, order)]) > 12
 
 
-def test_no_metric_of_other_coordinates_or_of_a_singular_covariance(normal):
-    assert correlations(flat_model(), parameters(), COVARIANCE) is None
-    assert correlations(normal, parameters(), np.ones((3, 3))) is None
+def test_no_metric_of_other_parameters_or_of_a_singular_covariance(normal):
+    assert value_covariance(normal, parameters(), CENTER, COVARIANCE) is not None
+    assert value_covariance(normal, parameters(), CENTER, np.ones((3, 3))) is None
+    with normal:
+        pm.Normal("more")
+    assert value_covariance(normal, parameters(), CENTER, COVARIANCE) is None

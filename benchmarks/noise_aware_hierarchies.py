@@ -4,7 +4,8 @@ Run ``python -m benchmarks.noise_aware_hierarchies [simulations] [epsilon] [sett
 setting being ``family:groups:records:labels``, for example ``poisson:10:1000:public``. Labels are
 private or public. Others are private too, and the groups' shares differ: ``unequal`` ones rise from
 one to the number of groups, ``steep`` ones double from group to group, and with ``one`` the first
-group has three quarters of the records. Covariates are uniform on [-1, 1] and one, unless the
+group has three quarters of the records; ``one-reference`` has a plan that knows public rows like
+them. Covariates are uniform on [-1, 1] and one, unless the
 setting goes on with ``:normal``, ``:skewed``, ``:binary`` ``:grouped`` (one value a group) or
 ``:known`` (a public array of the groups) and, behind that, their number:
 ``normal:30:3000:private:skewed:3``. In each simulation parameters come from the prior and records
@@ -55,6 +56,8 @@ MOST_COUNT, WIDEST = 300.0, 15.0
 """Declared ends of counts and of real outcomes."""
 ENDS = (0.05, 0.25, 0.75, 0.95)
 """Ends of intervals of 90% and, inside, of 50%."""
+REFERENCE = "-reference"
+"""Behind labels: the plan is made with public rows that are spread as the records are."""
 FEW_EFFECTIVE, MORE_DRAWS = 150.0, 12_000
 Posterior = tuple[np.ndarray, np.ndarray, np.ndarray, float]
 """Means and standard deviations (p,), ends of intervals (4, p), and effective draws."""
@@ -100,6 +103,18 @@ class Setting:
         y = self._outcomes(eta, at, rng)
         return {"g": group, "y": y} | ({} if self.covariate == "known" else {"x": x})
 
+    def reference(self) -> dict[str, np.ndarray] | None:
+        """Other people's records without outcomes, where the plan is made with such public rows."""
+        if not self.labels.endswith(REFERENCE):
+            return None
+        rows = self.records(self.stand_in(), np.random.default_rng(99))
+        return {name: rows[name] for name in rows if name != "y"}
+
+    def stand_in(self) -> dict[str, Any]:
+        """Parameters of records that stand in for those of all data sets."""
+        effect, slope = np.zeros(self.groups), np.full(self.covariates, 0.5)
+        return {"effect": effect, "sigma": 1.0, "alpha": 2.0, "slope": slope}
+
     def known(self) -> np.ndarray:
         """What is publicly known of each group."""
         return np.random.default_rng(5).uniform(-1, 1, self.groups)
@@ -117,12 +132,12 @@ class Setting:
 
     def _shares(self) -> np.ndarray:
         """Shares of the groups in the records."""
-        share = np.ones(self.groups)
-        if self.labels == "unequal":
+        share, labels = np.ones(self.groups), self.labels.removesuffix(REFERENCE)
+        if labels == "unequal":
             share = np.arange(1.0, self.groups + 1)
-        elif self.labels == "steep":
+        elif labels == "steep":
             share = 2.0 ** np.arange(self.groups)
-        elif self.labels == "one":
+        elif labels == "one":
             share[0] = 3.0 * (self.groups - 1)
         return share / share.sum()
 
@@ -166,9 +181,7 @@ class Setting:
 
     def private(self) -> pmp.PrivateModel:
         """The model with its domains, of records that stand in for those of all data sets."""
-        start = {"effect": np.zeros(self.groups), "sigma": 1.0, "alpha": 2.0}
-        start["slope"] = np.full(self.covariates, 0.5)
-        model = self.model(self.records(start, np.random.default_rng(0)))
+        model = self.model(self.records(self.stand_in(), np.random.default_rng(0)))
         domain: dict[str, Any] = {"x": {-1, 1} if self.covariate == "binary" else (-1.0, 1.0)}
         public = ["g"] if self.labels == "public" else []
         if self.covariate == "known":
@@ -222,7 +235,9 @@ def measured(setting: Setting, given: Any) -> None:
     """Print what a setting gives, after each simulation."""
     epsilon, simulations, seed, save = given.epsilon, given.simulations, given.seed, given.save
     private = setting.private()
-    plan = make_summary_plan(private, epsilon=epsilon, delta=DELTA, method="scores")
+    plan = make_summary_plan(
+        private, epsilon=epsilon, delta=DELTA, method="scores", reference=setting.reference()
+    )
     mechanism, rows = plan.mechanism, list[dict[str, Any]]()
     parameters, density = mechanism.parameters, RecordDensity(private)
     print(f"{setting} at epsilon {epsilon:g}: usable {mechanism.usable:.2f}", flush=True)

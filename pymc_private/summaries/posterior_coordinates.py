@@ -83,8 +83,7 @@ class PartiallyCentered(Transform):
     Attributes
     ----------
     anchor, slope, curvature : array
-        Of the effects' shape; curvatures are at least zero. If all are, nothing is told of any
-        effect, and slopes are not used.
+        Of the effects' shape; curvatures are at least zero.
     """
 
     name = "centered"
@@ -109,11 +108,15 @@ class PartiallyCentered(Transform):
     def _conditional(self, *inputs: Variable) -> tuple[Any, Any]:
         """Mean and standard deviation given those of the prior, the last two inputs."""
         mean, sd = inputs[-2:]
-        if not self.curvature.any():  # products with a constant zero: PyTensor 2 rewrites for ever
-            return mean, sd
-        conditional_sd = sd / pt.sqrt(1.0 + self.curvature * sd**2)
-        gradient = self.slope + self.curvature * (self.anchor - mean)
+        curvature = _nonzero(self.curvature)
+        conditional_sd = sd / pt.sqrt(1.0 + curvature * sd**2)
+        gradient = _nonzero(self.slope + self.curvature * self.anchor) - curvature * mean
         return mean + conditional_sd**2 * gradient, conditional_sd
+
+
+def _nonzero(constant: np.ndarray) -> np.ndarray:
+    """Hardly more than zero, where all are: PyTensor 2 rewrites products with zeros for ever."""
+    return constant if constant.any() else np.full_like(constant, 1e-30)
 
 
 def start_at_center(

@@ -144,6 +144,17 @@ def test_a_hollow_likelihood_tells_nothing(plain, parameters):
     np.testing.assert_allclose(found["effect"], expected)
 
 
+@pytest.mark.parametrize("curvature", [0.0, 5.0])
+def test_constants_that_are_zero_everywhere_end_rewriting(curvature):
+    """PyTensor 2 replaces products with such constants by themselves, for ever."""
+    nothing = np.zeros(4)
+    transform = PartiallyCentered(nothing, nothing, np.full(4, curvature))
+    with pm.Model() as model:
+        pm.Normal("effect", pm.Normal("mu"), pm.HalfNormal("tau"), shape=4, transform=transform)
+    slopes = model.compile_dlogp(mode="FAST_COMPILE")
+    assert np.isfinite(slopes(model.initial_point())).all()
+
+
 def test_an_infinite_likelihood_leaves_units_of_the_posterior(plain, parameters):
     def log_likelihood(theta: np.ndarray) -> np.ndarray:
         return np.where(np.arange(len(theta)) == 0, -3.0, -np.inf)

@@ -13,7 +13,7 @@ hierarchical models", Statistical Science 22, section 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import pytensor.tensor as pt
 from pymc.logprob.transforms import Transform
 from pymc.util import get_transformed_name
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import NormalRV
 
@@ -135,20 +136,48 @@ def start_at_center(
     Parameters
     ----------
     model : pymc.Model
-        Changed in place. It has all parameters by name, free or computed from others.
+        Changed in place. It has all parameters by name, free or computed from others. Priors need
+        not be those of the parameters: a variable whose support leaves out the center is left
+        alone, and one with another transform keeps it.
     parameters : ParameterVector
     center, covariance : array, shapes (p,) and (p, p)
         Of a normal approximation, in unconstrained coordinates.
     log_likelihood : callable
         Of unconstrained vectors (S, p), as the summary tells it.
     """
-    naturals = parameters.natural(center[None])
+    naturals = {name: each[0] for name, each in parameters.natural(center[None]).items()}
     for rv in model.free_RVs:
-        if rv.name in naturals and np.isfinite(naturals[rv.name]).all():
-            model.rvs_to_initial_values[rv] = naturals[rv.name][0]
-            found = _transform(model, rv, parameters, center, covariance, log_likelihood)
-            if found is not None:
-                _set_transform(model, rv, found)
+        known = rv.name in naturals and np.isfinite(naturals[rv.name]).all()
+        if not known or not rv.dtype.startswith("float"):
+            continue
+        value = _value(model, rv, naturals)
+        if not np.isfinite(value).all():
+            continue
+        model.rvs_to_initial_values[rv] = naturals[rv.name]
+        found = _transform(model, rv, parameters, center, covariance, log_likelihood)
+        if found is not None and np.allclose(value, parameters.split(center)[rv.name]):
+            _set_transform(model, rv, found)
+
+
+def _value(model: pm.Model, rv: Variable, naturals: Mapping[str, np.ndarray]) -> np.ndarray | float:
+    """A free variable's value at the center; NaN where its support leaves out the center.
+
+    NaN, too, where its support depends on variables that no center is known of.
+    """
+    natural, inner = naturals[rv.name], model.rvs_to_transforms[rv]
+    if inner is None or rv.owner is None:
+        return natural
+    graph = inner.forward(pt.as_tensor(natural), *rv.owner.inputs)
+    known = {
+        other: pt.as_tensor(naturals[other.name]).astype(other.dtype)
+        for other in model.free_RVs
+        if other.name in naturals and other is not rv
+    }
+    (graph,) = graph_replace([graph], known, strict=False)
+    if not set(model.free_RVs).isdisjoint(ancestors([graph])):
+        return np.nan
+    with np.errstate(all="ignore"):
+        return np.asarray(graph.eval(mode="FAST_COMPILE"))
 
 
 def _transform(
@@ -186,16 +215,18 @@ def _is_effect(model: pm.Model, rv: Variable) -> bool:
 
 def _told(
     log_likelihood: LogLikelihood, center: np.ndarray, covariance: np.ndarray, places: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+) -> np.ndarray:
     """Slopes and curvatures of the log-likelihood along some coordinates, each on its own.
 
-    Found over one conditional standard deviation to both sides. Where the likelihood is not
-    concave, as noise can make it, it is taken to tell nothing: both are zero.
+    Found over one standard deviation, given all other parameters, to both sides. Where the
+    likelihood is not concave, as noise can make it, it is taken to tell nothing: both are zero.
+    NaN where the covariance is not positive definite.
     """
     try:
-        steps = np.diag(np.linalg.inv(covariance))[places] ** -0.5
+        with np.errstate(invalid="ignore"):
+            steps = np.diag(np.linalg.inv(covariance))[places] ** -0.5
     except np.linalg.LinAlgError:
-        steps = np.sqrt(np.diag(covariance))[places]
+        return np.full((2, len(places)), np.nan)
     away = np.zeros((len(places), len(center)))
     away[np.arange(len(places)), places] = steps
     with np.errstate(all="ignore"):
@@ -203,13 +234,15 @@ def _told(
         ahead, behind = np.split(found[1:] - found[0], 2)
         slope, curvature = (ahead - behind) / (2.0 * steps), -(ahead + behind) / steps**2
     hollow = curvature <= 0
-    return np.where(hollow, 0.0, slope), np.where(hollow, 0.0, curvature)
+    return np.where(hollow, 0.0, np.stack([slope, curvature]))
 
 
 def value_covariance(
     model: pm.Model, parameters: ParameterVector, center: np.ndarray, covariance: np.ndarray
 ) -> np.ndarray | None:
     """Covariance of a model's value variables, in its order, of a normal approximation.
+
+    Value variables are taken to be linear in unconstrained parameters about the center.
 
     Parameters
     ----------

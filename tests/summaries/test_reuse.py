@@ -174,3 +174,12 @@ def test_a_posterior_that_the_summary_would_get_wrong_is_refused(name, bounded):
 def test_a_prior_inside_the_support_is_free(bounded):
     own = normal(lambda name: pm.Uniform(name, -0.5, 0.5), 2)
     assert bounded.reuse(own, accept=True).free_RVs
+
+
+def test_chains_of_other_priors_start_where_they_have_density(bounded, summary):
+    """One leaves out the center of the summary; the other is discrete."""
+    beyond = normal(lambda name: pm.Uniform(name, 0.5, 0.9), 1)
+    whole = variant(lambda: pm.DiscreteUniform("slopes", -1, 1, shape=2))
+    for model in (bounded.reuse(beyond, accept=True), summary.reuse(whole, accept=True)):
+        start = model.initial_point()
+        assert np.isfinite(model.compile_logp(mode="FAST_COMPILE")(start))

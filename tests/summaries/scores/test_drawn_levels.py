@@ -267,7 +267,7 @@ def test_a_reference_with_the_rows_of_numbers_is_caught(monkeypatch):
     """The planted fault."""
     monkeypatch.setattr(model_scores, "ROWS_OF_INDICATOR_OF_LEVELS", 0)
     monkeypatch.setattr(model_scores, "LARGE_ROWS_OF_INDICATOR", 0)
-    assert np.mean([least_steepness(monkeypatch, seed) for seed in range(3)]) < 0.4
+    assert np.mean([least_steepness(monkeypatch, seed) for seed in range(3)]) < 0.45
 
 
 @pytest.mark.parametrize("entries", [8, 9])

@@ -8,7 +8,7 @@ parametrization; where it tells nothing, the non-centered one; and in between wh
 them. Other coordinates change how fast chains find a posterior, and not what it is.
 
 Source: Papaspiliopoulos, Roberts and Sköld (2007), "A general framework for the parametrization of
-hierarchical models", Statistical Science 22, section 4.
+hierarchical models", Statistical Science 22.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def _told(
     NaN where the covariance is not positive definite.
     """
     try:
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
             steps = np.diag(np.linalg.inv(covariance))[places] ** -0.5
     except np.linalg.LinAlgError:
         return np.full((2, len(places)), np.nan)
@@ -233,8 +233,7 @@ def _told(
         found = log_likelihood(np.concatenate([center[None], center + away, center - away]))
         ahead, behind = np.split(found[1:] - found[0], 2)
         slope, curvature = (ahead - behind) / (2.0 * steps), -(ahead + behind) / steps**2
-    hollow = curvature <= 0
-    return np.where(hollow, 0.0, np.stack([slope, curvature]))
+    return np.where(curvature <= 0, 0.0, np.stack([slope, curvature]))
 
 
 def value_covariance(

@@ -135,7 +135,7 @@ def test_only_effects_are_centered_and_chains_start_at_the_center(plain, paramet
         np.testing.assert_allclose(found[name], value[0], atol=1e-8)
 
 
-def test_a_hollow_likelihood_tells_nothing(plain, parameters):
+def test_a_likelihood_that_is_not_concave_tells_nothing(plain, parameters):
     """Effects are then in units of their prior: the non-centered parametrization."""
     model = centered(plain, parameters, lambda theta: -known_likelihood(parameters)(theta))
     point = anywhere(model, 7)
@@ -144,11 +144,10 @@ def test_a_hollow_likelihood_tells_nothing(plain, parameters):
     np.testing.assert_allclose(found["effect"], expected)
 
 
-@pytest.mark.parametrize("curvature", [0.0, 5.0])
-def test_constants_that_are_zero_everywhere_end_rewriting(curvature):
+def test_constants_that_are_zero_everywhere_end_rewriting():
     """PyTensor 2 replaces products with such constants by themselves, for ever."""
     nothing = np.zeros(4)
-    transform = PartiallyCentered(nothing, nothing, np.full(4, curvature))
+    transform = PartiallyCentered(nothing, nothing, nothing)
     with pm.Model() as model:
         pm.Normal("effect", pm.Normal("mu"), pm.HalfNormal("tau"), shape=4, transform=transform)
     slopes = model.compile_dlogp(mode="FAST_COMPILE")

@@ -15,6 +15,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
 
+import numpy as np
+
 from pymc_private.counts.engine_errors import UNREADABLE, hide_quotes, refuse_names_twice
 from pymc_private.errors import DomainError, Unsupported, nearest_names
 from pymc_private.summaries.tables.table_progress import Told, collected, computed
@@ -25,6 +27,8 @@ ROWS = 65_536
 TABLES = "a table of pandas, Polars, PyArrow, DuckDB, Dask or Spark"
 TEXT_TYPES = ("String", "str", "string")
 """Names of the types of text, of narwhals, Polars and pandas."""
+DOUBLES_OF_SPARK = ("tinyint", "smallint", "int", "float", "double")
+"""Spark's types of numbers that are all doubles; wider integers are looked at before."""
 Batch = dict[str, Any]
 """Columns by name, one entry a row: arrays of NumPy, and `Texts`."""
 PartFunction = Callable[[bytes, Iterable[Batch]], bytes]
@@ -160,14 +164,52 @@ class SparkTable(EngineTable):
     ) -> list[bytes]:
         """What `run` gives of work and each partition, computed where that lies."""
 
+        native = self.frame.select(*columns).to_native()
+        numbers, others = _numbers_and_others(native.dtypes)
+        columns_of = partial(_of_others_and_array, tuple(others), tuple(numbers))
+
         def on_partition(batches: Iterable[Any]) -> Iterator[Any]:
             pyarrow = import_module("pyarrow")
-            found = run(work, map(_of_arrow, batches))
+            found = run(work, map(columns_of, batches))
             yield pyarrow.RecordBatch.from_pydict({"found": [found]})
 
-        native = self.frame.select(*columns).to_native()
-        rows = collected(native.mapInArrow(on_partition, "found binary"), told)
+        handed = _others_and_array(native, others, numbers)
+        rows = collected(handed.mapInArrow(on_partition, "found binary"), told)
         return [bytes(row[0]) for row in rows]
+
+
+def _numbers_and_others(types: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """Columns of Spark whose numbers are doubles without loss, and the others."""
+    given = dict(types)
+    numbers = [name for name, kind in given.items() if kind in DOUBLES_OF_SPARK]
+    return numbers, [name for name in given if name not in numbers]
+
+
+def _others_and_array(native: Any, others: Sequence[str], numbers: Sequence[str]) -> Any:
+    """A frame of Spark in which the numbers of each row are one array, behind the other columns.
+
+    Spark hands rows to Python entry by entry, and arrays in two thirds of the time of columns.
+    """
+    functions = import_module("pyspark.sql.functions")
+
+    def column(name: str) -> Any:
+        return functions.col("`" + name.replace("`", "``") + "`")
+
+    chosen = [column(name).alias(f"other{k}") for k, name in enumerate(others)]
+    if numbers:
+        array = functions.array(*(column(name).cast("double") for name in numbers))
+        chosen.append(array.alias("numbers"))
+    return native.select(*chosen)
+
+
+def _of_others_and_array(others: Sequence[str], numbers: Sequence[str], batch: Any) -> Batch:
+    """Columns of a batch of `_others_and_array`; nulls of numbers become NaN."""
+    found = {name: _of_array(batch.column(k)) for k, name in enumerate(others)}
+    if not numbers:
+        return found
+    values = batch.column(len(others)).flatten().to_numpy(zero_copy_only=False)
+    rows = values.reshape(batch.num_rows, len(numbers))
+    return found | dict(zip(numbers, np.ascontiguousarray(rows.T), strict=True))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import sys
 from functools import cache, lru_cache
 
 import dask.dataframe as dd
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -21,7 +22,7 @@ from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.summaries.noise import LatticeNoise
 from pymc_private.summaries.tables import cluster, table_records
 from pymc_private.summaries.tables.read_table import records_of_table
-from pymc_private.summaries.tables.table_batches import DaskTable
+from pymc_private.summaries.tables.table_batches import DaskTable, SparkTable
 from pymc_private.summaries.weighted_sums import BoundedSum, WeightedSums
 from tests.summaries.tables.table_models import frame, placeholders, split_plan
 
@@ -201,6 +202,29 @@ def test_spark_gives_the_same_sums_to_the_bit_also_of_a_killed_task(spark, tmp_p
         pmp.summarize(
             split_plan(), data=doubled, id="person", ledger=pmp.Ledger(epsilon=1, delta=1e-6)
         )
+
+
+@pytest.mark.audit
+@pytest.mark.filterwarnings("ignore")
+def test_workers_of_spark_get_every_type_of_column(spark):
+    table = spark.range(5).selectExpr(
+        "cast(id as double) `per cent`", "id whole", "id > 2 large",
+        "concat('person ', id) name", "if(id = 3, null, cast(id as float) / 4) missing",
+        "cast(id as decimal(20, 0)) exact",
+    )  # fmt: skip
+    names = ["per cent", "missing", "whole", "large", "name", "exact"]
+
+    def read(work, batches):
+        rows = [zip(*(np.asarray(batch[n]).tolist() for n in names), strict=True)
+                for batch in batches]  # fmt: skip
+        return pickle.dumps([row for part in rows for row in part])
+
+    parts = SparkTable(nw.from_native(table)).on_workers(names, b"", read)
+    found = [row for part in parts for row in pickle.loads(part)]
+    assert sorted(row[2] for row in found) == [0, 1, 2, 3, 4]
+    for number, missing, whole, large, name, exact in found:
+        assert (number, large, name, exact) == (whole, whole > 2, f"person {whole}", whole)
+        assert np.isnan(missing) if whole == 3 else missing == whole / 4
 
 
 @pytest.mark.audit

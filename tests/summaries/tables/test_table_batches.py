@@ -112,6 +112,31 @@ def test_older_frames_and_batches_of_spark():
     np.testing.assert_array_equal(second["y"], [2])
 
 
+@pytest.mark.parametrize("numbers", [["x", "y"], ["y"], []])
+def test_numbers_that_spark_hands_over_in_an_array_are_columns_again(numbers):
+    given = {"y": [2, 3, 4], "x": [1.0, None, -0.0], "z": ["a", "b", None]}
+    others = [name for name in given if name not in numbers]
+    rows = list(zip(*(given[name] for name in numbers), strict=True)) or [()] * 3
+    array = pa.array([list(row) for row in rows], pa.list_(pa.float64()))
+    columns = [pa.array(given[name]) for name in others] + [array] * bool(numbers)
+    batch = pa.RecordBatch.from_arrays(columns, [str(k) for k in range(len(columns))])
+    whole = table_batches._of_arrow(pa.RecordBatch.from_pydict(given))
+    for part in (slice(0, 3), slice(1, 3), slice(0, 0)):
+        found = table_batches._of_others_and_array(others, numbers, batch[part.start : part.stop])
+        assert set(found) == set(given)
+        for name in ("x", "y"):
+            np.testing.assert_array_equal(found[name], whole[name][part])
+            np.testing.assert_array_equal(np.signbit(found[name]), np.signbit(whole[name][part]))
+            assert found[name].flags["C_CONTIGUOUS"]
+
+
+def test_long_integers_and_text_of_spark_are_handed_over_as_they_are():
+    kinds = ["double", "bigint", "int", "string", "decimal(20,0)", "boolean", "float", "tinyint"]
+    numbers, others = table_batches._numbers_and_others((kind, kind) for kind in kinds)
+    assert numbers == ["double", "int", "float", "tinyint"]
+    assert others == ["bigint", "string", "decimal(20,0)", "boolean"]
+
+
 def test_a_stream_of_batches_is_closed_although_reading_stops():
     connection = duckdb.connect()
     relation = connection.sql("select range::double as x from range(300000)")

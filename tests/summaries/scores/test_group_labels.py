@@ -131,7 +131,9 @@ def test_groups_of_few_records_are_refused_by_predicted_error():
     assert predicted_error(25, 2500, 0.2) == pytest.approx(1.0)
     refuse_tiny_groups(30, 3000, 0.2367)
     assert small_group_cautions(30, 3000, 0.2367) == []
-    assert "small groups" in small_group_cautions(86, 900, 0.2367)[0].text
+    (caution,) = small_group_cautions(86, 900, 0.2367)
+    assert "small groups" in caution.text
+    assert "TOO NARROW" in caution.text
     with pytest.raises(NotInformative, match="too small for this budget"):
         refuse_tiny_groups(600, 3000, 0.2367)
     with pytest.raises(NotInformative, match="two records or more"):

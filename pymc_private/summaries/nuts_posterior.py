@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from pymc.exceptions import SamplingError
 from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
 
 from pymc_private.models.compat import chain_quality, quiet_sampling, to_dataset
@@ -64,7 +65,7 @@ def nuts_draws(
 
     Raises
     ------
-    pymc.SamplingError
+    pymc.exceptions.SamplingError
         The chains cannot start.
     """
     parameters = mechanism.parameters
@@ -74,7 +75,7 @@ def nuts_draws(
         if metric is not None:
             starts = _starts(parameters, center, covariance, rng)
             step = pm.NUTS(potential=QuadPotentialFull(metric))
-            with suppress(pm.SamplingError):  # no density at a start: begin at the center, below
+            with suppress(SamplingError):  # no density at a start: begin at the center, below
                 found = _chains(parameters, 1, rng, tune=TUNE, step=step, initvals=starts)
                 if found.independent >= ENOUGH:
                     return found

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pymc as pm
+from pymc.exceptions import SamplingError
 
 from pymc_private.analysis.traversal import EVALUATION_ERRORS
 from pymc_private.errors import PymcPrivateError
@@ -91,7 +91,7 @@ class SimulatedSummaries:
                 self.refused += 1
                 return None
             return self._posterior(released)
-        except (ArithmeticError, ValueError, np.linalg.LinAlgError, pm.SamplingError):
+        except (ArithmeticError, ValueError, np.linalg.LinAlgError, SamplingError):
             self.failed += 1
             return None
 

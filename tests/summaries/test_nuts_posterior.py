@@ -9,8 +9,10 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pymc.exceptions import SamplingError
 from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
 
+from pymc_private.summaries import nuts_posterior
 from pymc_private.summaries.posterior_coordinates import start_at_center, value_covariance
 
 CENTER = np.array([3.0, -1.0, 40.0])
@@ -82,3 +84,36 @@ def test_no_metric_of_other_parameters_or_of_a_singular_covariance(normal):
     with normal:
         pm.Normal("more")
     assert value_covariance(normal, parameters(), CENTER, COVARIANCE) is None
+
+
+@pytest.mark.parametrize(
+    ("independent", "tuning"),
+    [
+        ([150], [200]),  # the metric of the center serves
+        ([20, 150], [200, 500]),  # it does not: chains adapt theirs
+        ([20, 20, 30], [200, 500, 2000]),  # longer chains, which are the last
+        ([SamplingError, 150], [200, 500]),  # no density at a start
+    ],
+)
+def test_chains_of_too_few_independent_draws_are_run_anew(independent, tuning, monkeypatch):
+    given, found = iter(independent), []
+
+    def chains(parameters, longer, rng, tune, **options):
+        found.append((tune, sorted(options)))
+        value = next(given)
+        if not isinstance(value, (int, float)):
+            raise value
+        return SimpleNamespace(independent=value)
+
+    with pm.Model() as model:
+        pm.Normal("x")
+    center = SimpleNamespace(start=lambda released: (np.zeros(1), np.eye(1)), parameters=None)
+    monkeypatch.setattr(nuts_posterior, "noise_aware_model", lambda *_: model)
+    monkeypatch.setattr(nuts_posterior, "value_covariance", lambda *_: np.eye(1))
+    monkeypatch.setattr(nuts_posterior, "_starts", lambda *_: [])
+    monkeypatch.setattr(nuts_posterior, "_chains", chains)
+    draws = nuts_posterior.nuts_draws(None, center, {}, np.random.default_rng(0))
+    assert draws.independent == independent[-1]
+    assert [tune for tune, _ in found] == tuning
+    assert found[0][1] == ["initvals", "step"]
+    assert all(not options for _, options in found[1:])

@@ -163,7 +163,6 @@ class SparkTable(EngineTable):
         self, columns: Sequence[str], work: bytes, run: PartFunction, told: Told | None = None
     ) -> list[bytes]:
         """What `run` gives of work and each partition, computed where that lies."""
-
         native = self.frame.select(*columns).to_native()
         numbers, others = _numbers_and_others(native.dtypes)
         columns_of = partial(_of_others_and_array, tuple(others), tuple(numbers))
